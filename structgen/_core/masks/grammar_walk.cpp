@@ -263,10 +263,10 @@ void GrammarWalk::visit_states(Vocabulary::Node at) {
   for_each_position(before, [&](const Arrival &a, const GrammarEntry &position, const std::bitset<256> &first_bytes) {
     if (!first_bytes.test(byte)) return;
     GrammarControl &g = *as<GrammarFrame>(a.node)->grammar;
-    const bool only_others = a.kind == Arrival::OthersBeforeByte;
-    if (only_others) automaton_.count_step(ctx_, g);
-    const Frame *next = only_others ? begin_others_at(automaton_, ctx_, g, position, byte, a.node->parent)
-                                    : begin_at(automaton_, ctx_, g, position, a.forbidden, byte, a.node->parent);
+    const bool only_embedded = a.kind == Arrival::EmbeddedBeforeByte;
+    if (only_embedded) automaton_.count_step(ctx_, g);
+    const Frame *next = only_embedded ? begin_others_at(automaton_, ctx_, g, position, byte, a.node->parent)
+                                      : begin_at(automaton_, ctx_, g, position, a.forbidden, byte, a.node->parent);
     if (next) add(next);
   });
   if (merged.empty() && others.empty()) return;

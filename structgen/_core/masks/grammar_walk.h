@@ -25,9 +25,9 @@ class MaskBuilder;
 struct Arrival {
   enum Kind : uint8_t {
     State,
-    BeforeByte,        // the position stands before the node's own byte,
-    OthersBeforeByte,  // the same, but only other constraints may begin,
-    AfterByte          // or after it
+    BeforeByte,          // the position stands before the node's own byte,
+    EmbeddedBeforeByte,  // the same, but only embedded constraints may begin,
+    AfterByte            // or after it
   } kind;
   Vocabulary::Node at;
   const Frame *node;  // the state; of a position: one with the same frame and grammar

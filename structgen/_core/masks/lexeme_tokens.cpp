@@ -150,7 +150,7 @@ void add_tokens_past_lexeme(MaskBuilder &m, Vocabulary::Node at, const GrammarFr
   std::string read;
   visit_nodes_past_lexeme(m, at, n, l.state, read, [&](Vocabulary::Node next) {
     const Within within = g.lexemes().read_within(l.entry.within, read);
-    if (within != Lexemes::DEAD) m.grammar.arrive({Arrival::OthersBeforeByte, next, n, l, RegexSpace::EMPTY, within});
+    if (within != Lexemes::DEAD) m.grammar.arrive({Arrival::EmbeddedBeforeByte, next, n, l, RegexSpace::EMPTY, within});
   });
 }
 
