@@ -18,7 +18,7 @@ from structgen.constraints.failures import limit_exceeded
 from structgen.vocabulary import _LIMITS
 
 PACKAGE = Path(structgen.__file__).parent
-DOCUMENTATION = PACKAGE.parent / "docs" / "core.md"
+DOCS = PACKAGE.parent / "docs"
 PUBLIC = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 CHOSEN = {
     "account.stopped": ("max_seconds", "max_calls", "max_attempts", "cancel", "patience"),
@@ -28,6 +28,7 @@ CHOSEN = {
         "grammar_length", "grammar_entries", "grammar_depth", "repetition_count", "dispatch_tags",
         "dispatch_tag_length",
     ),
+    "limit_name": ("max_chars", "part_tokens"),
     "limit": ("context_length", "max_tokens", "closed", "worker", "compile_seconds", "step_seconds"),
 }  # fmt: skip
 """The names that an expression may stand for."""
@@ -45,9 +46,12 @@ def _made() -> Iterator[tuple[str, ast.Call]]:
                 yield f"{file}:{node.lineno}", node
 
 
-def _names_in_python() -> dict[str, str]:
+def _names_in_python(files: tuple[str, ...] = ("",)) -> dict[str, str]:
+    """Return the names that files with these beginnings raise, each with the place of one of the calls."""
     names = {}
     for place, call in _made():
+        if not place.startswith(files):
+            continue
         keywords = {one.arg: one.value for one in call.keywords}
         assert "limit" in keywords, f"{place} names no limit"
         assert "hint" in keywords, f"{place} does not say what to do"
@@ -71,8 +75,8 @@ def _names_in_core() -> dict[str, str]:
     return names
 
 
-def _documented() -> set[str]:
-    section = DOCUMENTATION.read_text().split("\n## Limits\n")[1].split("\n## ")[0]
+def _documented(page: str) -> set[str]:
+    section = (DOCS / page).read_text().split("\n## Limits\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (`.+?) \|", section, re.MULTILINE)
     return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
@@ -82,11 +86,18 @@ def test_each_name_is_public_and_documented() -> None:
     assert len(names) > 60
     private = {name: place for name, place in names.items() if not PUBLIC.fullmatch(name)}
     assert not private
-    documented = _documented()
+    documented = _documented("core.md")
     assert not {name: place for name, place in names.items() if name not in documented}
     # Some options of a vocabulary end a search or empty a cache without an error.
     assert documented - names.keys() <= set(_LIMITS)
     assert set(_LIMITS) <= documented
+
+
+def test_the_page_of_grammars_lists_what_grammars_raise() -> None:
+    files = ("constraints/grammar/", "constraints/expressions.py", "constraints/choice.py")
+    documented = _documented("grammars.md")
+    assert _names_in_python(files).keys() <= documented
+    assert documented <= _names_in_python(files).keys() | _names_in_core().keys()
 
 
 @pytest.mark.parametrize("name", sorted(_names_in_core()))

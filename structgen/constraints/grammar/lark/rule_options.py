@@ -171,7 +171,7 @@ class _Reader:
     def _max_tokens(self, value: Piece) -> dict[str, Any]:
         return self._most(value, "max_tokens", "part_tokens")
 
-    def _most(self, value: Piece, option: str, limit: str) -> dict[str, Any]:
+    def _most(self, value: Piece, option: str, limit_name: str) -> dict[str, Any]:
         if not _COUNT.fullmatch(value.text):
             self._fail(f"{option} must be a whole number, 0 or more", value, f"For example {_FORMS[option]}.")
         digits = value.text.lstrip("+0") or "0"
@@ -179,7 +179,7 @@ class _Reader:
             position = self.source.position(value.offset)
             raise LimitExceeded(
                 f"{option} is larger than {MAX_CHARS}",
-                limit=limit,
+                limit=limit_name,
                 where=f"line {position.line}, column {position.column}",
                 hint="Remove it: no text is that long.",
             )
