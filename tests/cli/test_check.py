@@ -84,8 +84,18 @@ def test_an_invalid_schema_exits_with_status_2(
 def test_the_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--json", '{"type": "string"}']) == 0
     report = json.loads(capsys.readouterr().out)
+    assert list(report) == ["draft", "status", "findings", "choices", "failure"]
     assert report["status"] == "exact"
-    assert report["findings"][0]["pointer"] == "#/type"
+    assert report["findings"] == [
+        {
+            "pointer": "#/type",
+            "keyword": "type",
+            "status": "exact",
+            "note": "",
+            "warning": False,
+            "hint": "",
+        }
+    ]
     assert report["failure"] is None
 
 
@@ -117,7 +127,8 @@ def test_hints_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert "Recursion must pass through" in problem["hint"]
     assert main(["check", "--json", "false"]) == 1
-    assert json.loads(capsys.readouterr().out)["failure"]["hint"]
+    failure = json.loads(capsys.readouterr().out)["failure"]
+    assert list(failure) == ["where", "message", "hint"] and failure["hint"]
 
 
 def test_references_lead_to_documents_of_the_registry(

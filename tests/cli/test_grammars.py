@@ -51,8 +51,23 @@ def test_check(calls: str, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert main(["check", "--lark", calls, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["findings"][0]["subject"] == "old" and report["findings"][0]["warning"]
+    assert list(report) == ["rules", "terminals", "findings", "regular", "skipped", "failure"]
+    assert report["findings"][0] == {
+        "kind": "unused",
+        "subject": "old",
+        "message": "rule `old` is not used",
+        "position": [5, 1],
+        "example": None,
+        "warning": True,
+    }
     assert report["failure"] is None
+
+
+def test_the_keys_of_a_failure(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("start: NAME NAME\nNAME: /[a-z]+/\n"))
+    assert main(["check", "--lark", "-", "--lexer", "longest", "--json"]) == 1
+    failure = json.loads(capsys.readouterr().out)["failure"]
+    assert list(failure) == ["message", "hint"]
 
 
 def test_check_of_grammars_without_a_text(
