@@ -99,12 +99,6 @@ class CappedMatcher(Matcher):
         """Always False: the automaton does not know the limit."""
         return False
 
-    @property
-    def reasoning_tokens(self) -> int:
-        """The number of tokens that hold reasoning, if the closing marker ends as early as it can."""
-        frame = self._frame
-        return frame.used if frame.limit is None else self.most
-
     # -- the count
 
     def _after(self, frame: _Frame, token: int) -> tuple[_Frame, bool]:

@@ -11,7 +11,7 @@ Source: Bryant 1986; Brace, Rudell and Bryant 1990.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
 from structgen.errors import LimitExceeded
 
@@ -108,20 +108,3 @@ class Diagrams:
                 self.replaced(self.low[function], by, known),
             )
         return result
-
-
-class Decisions:
-    """Hash-consed decision trees with arbitrary leaves: ``(variable, low, high)`` or a leaf."""
-
-    def __init__(self) -> None:
-        self._unique: dict[Hashable, tuple[int, object, object]] = {}
-
-    def node(self, variable: int, low: object, high: object) -> object:
-        """See `Diagrams.node`."""
-        if low is high or low == high:
-            return low
-        return self._unique.setdefault((variable, _identity(low), _identity(high)), (variable, low, high))
-
-
-def _identity(branch: object) -> Hashable:
-    return branch if isinstance(branch, int) else ("node", id(branch))

@@ -26,10 +26,6 @@ def accepts(constraint: sg.Constraint, tokens: list[int], vocabulary: sg.Vocabul
     return matcher.is_complete()
 
 
-def _case(sets: str, right: list[int], wrong: list[int]) -> tuple[str, list[int], list[int]]:
-    return sets, right, wrong
-
-
 SETS = [
     ("<[257]>", [A], [B, C]),
     ("<[0258]>", [B], [A, C]),
