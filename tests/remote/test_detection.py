@@ -1,4 +1,4 @@
-"""The dialect and the model of a server are detected, whatever it lists."""
+"""The dialect and the model of a server are detected; no list of models crashes the client."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 // completion is then read off, or drawn, from the start symbol down.
 //
 // Invariant: a chain of rules of one symbol each counts as one step of a derivation. If every text has one derivation,
-// as in regular languages, the sums are over texts. Otherwise `ways` is the number of derivations of a completion, so
+// as in regular languages, the sums add up texts. Otherwise `ways` is the number of derivations of a completion, so
 // that a sampler can correct for it.
 // Source: Viterbi 1967, and Suresh et al. 2025 (arXiv 2505.23061, "DINGO") for regular languages; Goodman 1999
 // ("Semiring parsing") for grammars. Cost: n^3 p for n nodes and p productions.
