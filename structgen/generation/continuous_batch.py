@@ -288,7 +288,12 @@ class ContinuousBatch:
         return failed
 
     def _has_room(self, rows: int) -> bool:
-        """Return whether so many rows can join: there is room in the batch, and a thread for each draw."""
+        """Return whether so many rows can join: there is room in the batch, and a thread for each draw.
+
+        A session without `joins` takes in no rows. They wait until it has ended.
+        """
+        if self._session is not None and not capabilities_of(self._session).joins:
+            return False
         self._release_dropped()
         wanted = self.running + rows
         return wanted <= self.most_rows and wanted + len(self._dropped) <= 2 * self.most_rows

@@ -20,6 +20,8 @@ from structgen.generation.row import Row
 from structgen.generation.task_threads import TaskThreads
 from structgen.matcher import Matcher, open_matcher
 from structgen.models.memory import DistributionModel
+from structgen.models.processed import with_processors
+from structgen.protocols import LanguageModel
 from structgen.vocabulary import Vocabulary
 from tests.clocks import HandClock
 
@@ -38,7 +40,7 @@ def model() -> DistributionModel:
 CONSTRAINTS = [sg.regex("(ab|ba){2,9}1"), sg.choice(["ab1", "ba1", "b"]), None, sg.regex("[ab]{3,20}")]
 
 
-def row_of(number: int, among: DistributionModel, **changes: object) -> Row:
+def row_of(number: int, among: LanguageModel, **changes: object) -> Row:
     constraint = CONSTRAINTS[number % len(CONSTRAINTS)]
     matcher = None if constraint is None else open_matcher(constraint, among.vocabulary)
     options = SamplingOptions(seed=number, max_tokens=12, exact_weight=number % 3 > 0).replace(**changes)
@@ -73,6 +75,19 @@ def test_rows_draw_what_they_draw_alone() -> None:
         assert (row.text, row.finish, row.tokens) == (alone.text, alone.finish, alone.tokens)
         assert row.logprob == (None if alone.logprob is None else pytest.approx(alone.logprob, abs=1e-4))
     assert batch.counts.rows > batch.counts.passes  # some of them side by side
+    batch.close()
+
+
+def test_rows_wait_for_the_end_of_a_session_that_takes_in_no_others() -> None:
+    among = with_processors(model(), lambda tokens, logits: logits)
+    batch = ContinuousBatch(among, most_rows=4)
+    rows = [row_of(1, among) for _ in range(3)]
+    for row in rows:
+        batch.add([row])
+    batch.step()
+    assert batch.running == 1 and batch.waiting == 2 and not batch.has_prompts
+    assert finish(batch) == rows
+    assert {row.text for row in rows} == {rows[0].text} and rows[0].finish == "complete"
     batch.close()
 
 
