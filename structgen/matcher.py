@@ -249,6 +249,16 @@ class Matcher(NativeText):
         return False
 
     @property
+    def draft_key(self) -> Any:
+        """The constraint: texts of equal constraints may share drafts."""
+        return self.constraint
+
+    @property
+    def can_draft(self) -> bool:
+        """Always True: steps and roll-backs are cheap."""
+        return True
+
+    @property
     def judge(self) -> JudgingMatcher | None:
         """None: no monitor refuses a token that the mask allows."""
         return None

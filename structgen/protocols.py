@@ -246,6 +246,19 @@ class TokenMatcher(Protocol):
         return None
 
     @property
+    def draft_key(self) -> Any:
+        """What identifies the constraint to drafters, hashable: rows with equal keys may share drafts.
+
+        None without a constraint. The default is the constraint itself.
+        """
+        return self.constraint
+
+    @property
+    def can_draft(self) -> bool:
+        """Whether steps and roll-backs are cheap enough to try out draft tokens."""
+        return not self.is_waiting
+
+    @property
     def spells_specials(self) -> bool:
         """Whether the text of a result contains the names of special tokens, because the constraint reads them."""
         return False
@@ -321,6 +334,10 @@ class TokenMatcher(Protocol):
         """Return a short completion of at most `max_tokens` tokens; None if none was found."""
         ...
 
+    def witness_text(self, after: bytes = b"") -> bytes | None:
+        """Return a short completion of the text so far followed by `after`, as bytes; None if none is known."""
+        return None
+
     def least_tokens(self, room: int) -> int | None:
         """Return the number of tokens of a short text of the constraint; None if it is not known.
 
@@ -381,10 +398,6 @@ class TextMatcher(TokenMatcher, Protocol):
 
     def accepts(self, token_ids: Sequence[int]) -> int:
         """Return how many of these tokens can follow, in order, without advancing."""
-        ...
-
-    def witness_text(self, after: bytes = b"") -> bytes | None:
-        """Return a short completion of the text so far followed by `after`, as bytes; None if none was found."""
         ...
 
 

@@ -25,11 +25,12 @@ from structgen.constraints.failures import limit_exceeded
 from structgen.errors import OptionError, StructgenError
 from structgen.protocols import capabilities_of
 
-from .drafting import NO_DRAFT, ROOT, Drafting
+from .drafting import NO_DRAFT, Drafting
 from .options import SamplingOptions, row_seed
 from .prefix_logits import can_draft
 from .results import Generation, Timing
-from .row import Choice, Row
+from .row import Row
+from .tree_draws import accepted_nodes, draw_along
 
 if TYPE_CHECKING:
     from structgen.protocols import LanguageModel, Session, TokenMatcher
@@ -229,15 +230,9 @@ class _Loop:
         forked = not all(tree.is_chain for tree in trees)
         for index, (row, tree) in enumerate(zip(active, trees, strict=True)):
             with failing_alone(row):
-                self._draw(row, scores[index], tree, drafting)
-            path = [] if row.excess else tree.path(row.pending)
+                draw_along(row, scores[index], tree, drafting, self.timing)
+            path = accepted_nodes(row, tree, drafting)
             logits.append(scores[index][path[-1] + 1 if path else 0])
-            guesses = len(tree) - tree.padding
-            drafted = guesses + sum(node >= guesses for node in path)
-            row.drafted_tokens += drafted
-            row.accepted_tokens += len(path)
-            if drafting is not None:
-                drafting.on_step(row, drafted, len(path))
             if row.finish is None:
                 row.drop_pending(len(path))
             if forked:
@@ -303,40 +298,6 @@ class _Loop:
             row.mark_read()
         return scores
 
-    def _draw(self, row: Row, scores: Any, tree: Any, drafting: Drafting | None) -> None:
-        """Draw tokens as the plain sampler would, as far as the model has read them."""
-        clock = time.perf_counter
-        node = ROOT
-        while True:
-            before = clock()
-            allowed = row.allowed()
-            masked = clock()
-            held = len(row.tokens)
-            verified = drafting is not None and drafting.replaces_draws and row.options.speculate
-            choose = _choice(drafting, row, node) if drafting is not None and verified else None
-            row.draw(scores[node + 1], allowed, choose)
-            drawn = clock()
-            self.timing.constraint += masked - before
-            self.timing.drawing += drawn - masked
-            if drafting is not None:
-                token = row.tokens[held] if held < len(row.tokens) else row.end_token
-                if token is not None:
-                    drafting.on_token(row, node, token)
-                self.timing.drafting += clock() - drawn
-            if not len(tree):
-                return
-            before = clock()
-            row.advance_without_draw(can_score=True)
-            self.timing.constraint += clock() - before
-            if row.excess:
-                return  # the row stepped back to before the tokens of this pass
-            path = tree.path(row.pending)
-            for offset in range(min(len(path) + 1, len(row.pending))):
-                row.score_pending(offset, scores[path[offset - 1] + 1 if offset else 0])
-            if row.finish is not None or len(path) < len(row.pending):
-                return
-            node = path[-1]
-
     def _note(self, row: Row) -> None:
         """Record the time of the first token, and the generation of a row that has ended."""
         elapsed = time.perf_counter() - self.started
@@ -373,10 +334,6 @@ def generation_of(row: Row, timing: Timing) -> Generation:
         seed=row.seed,
         timing=timing,
     )
-
-
-def _choice(drafting: Drafting, row: Row, node: int) -> Choice:
-    return lambda distribution, uniform: drafting.draw(row, node, distribution, uniform)
 
 
 @contextmanager

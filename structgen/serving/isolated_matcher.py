@@ -48,6 +48,11 @@ class IsolatedMatcher(TokenMatcher):
         weakref.finalize(self, process.release, self._number)
 
     @property
+    def can_draft(self) -> bool:
+        """False: each step waits for the other process, and the constraint is slow."""
+        return False
+
+    @property
     def tokens(self) -> list[int]:
         """The tokens so far."""
         return [*self._sent, *self._unsent]

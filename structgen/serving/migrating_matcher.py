@@ -49,6 +49,7 @@ class MigratingMatcher(TokenMatcher):
             matcher: A new matcher.
             origin: The constraint that opened it, and opens its matcher in a matcher process.
         """
+        self._draft_key = origin.key
         self._matcher: Any = matcher
         """The current matcher: a `Matcher` or an `IsolatedMatcher`."""
         self._sets_temperature = matcher.sets_temperature
@@ -69,6 +70,16 @@ class MigratingMatcher(TokenMatcher):
     def tokens(self) -> list[int]:
         """The tokens so far."""
         return list(self._matcher.tokens)
+
+    @property
+    def draft_key(self) -> Any:
+        """The key of the constraint that opened it."""
+        return self._draft_key
+
+    @property
+    def can_draft(self) -> bool:
+        """Whether it is still in this process."""
+        return self._origin is not None
 
     @property
     def unproven(self) -> int:
@@ -119,6 +130,11 @@ class MigratingMatcher(TokenMatcher):
     def forced_bytes(self, most: int = 4096) -> bytes:
         """Return the bytes that every completion begins with, at most `most`."""
         found: bytes = self._call(lambda matcher: matcher.forced_bytes(most))
+        return found
+
+    def witness_text(self, after: bytes = b"") -> bytes | None:
+        """Return a short completion as bytes; None if none is known, or in a matcher process."""
+        found: bytes | None = self._call(lambda matcher: matcher.witness_text(after))
         return found
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
