@@ -4,6 +4,9 @@ Why: a server that waits for a batch to end before it starts the next one makes 
 What: `step` is one round. Rows whose logits have arrived draw their next token (mask, draw, forced tokens; see `Row`).
 Waiting prompts are prefilled, one part at a time. One forward pass then reads the new tokens of every row. A row whose
 draw takes long, because its constraint is expensive, skips forward passes until the draw is done.
+With drafts (`Drafting`), the pass reads draft tokens after the new tokens of each row, and the row draws along them.
+Its thread finds the next draft tokens; how many of them a pass reads is decided for all rows together. If a draw takes
+long, the session forgets the row's draft tokens, and reads those that were drawn again.
 A row that is dropped in the middle of a draw occupies its thread until the draw is done. While there are many of these,
 no other rows join, so that there is a thread for each draw.
 Invariants: a row's text is what `generate_tokens` draws for it alone (as far as the model's logits do not depend on the
@@ -20,7 +23,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +32,11 @@ from numpy.typing import NDArray
 from structgen.errors import ModelError, OptionError
 from structgen.protocols import capabilities_of
 
-from .loop import failing_alone
+from .batch_row import BatchRow
+from .drafting import NO_DRAFT, DraftedTokens, Drafting
+from .prefix_logits import can_draft
 from .row import Row
-from .task_threads import WALL_FACTOR, TaskThreads
+from .task_threads import TaskThreads
 
 if TYPE_CHECKING:
     from structgen.protocols import LanguageModel
@@ -39,57 +45,11 @@ __all__ = ["ContinuousBatch"]
 
 logger = logging.getLogger(__name__)
 
-_SLOW_FRACTION = 0.5
-"""A draw is slow if it takes more than this fraction of `patience`."""
-_DRAWS_AFTER_SLOW_ONE = 8
-"""After a slow draw the next draws of the row, as many as this, start on a thread of their own."""
-
 _MAX_PROMPTS = 8
 """While rows run, a round prefills at most this many prompts, and at most this many times `prompt_tokens` tokens."""
 
 _IDLE_FACTOR = 8
 """While no row runs, a step prefills this many times `prompt_tokens`. New requests wait for the end of the step."""
-
-_State = Literal["logits", "drawing", "drawn", "pending"]
-
-
-@dataclass(eq=False)
-class _BatchRow:
-    """A row in the batch. While its state is "drawing", only the thread that draws may use the row."""
-
-    row: Row
-    logits: NDArray[np.float32]
-    can_score: bool
-    state: _State = "logits"
-    is_new: bool = True
-    slow_draws: int = 0
-    """How many of the next draws start on a thread of their own."""
-    seconds: float = 0.0
-    """Duration of the last draw: CPU time, or wall-clock time over `WALL_FACTOR` if that is more."""
-
-    def draw_token(self) -> None:
-        """Draw a token from the logits, and commit what needs no draw."""
-        started, used = time.perf_counter(), time.thread_time()
-        try:
-            with failing_alone(self.row):
-                self._draw()
-        except Exception as error:  # subtle: an exception of this thread would be lost.
-            logger.exception("a row failed")
-            self.row.fail(ModelError(f"an internal error: {type(error).__name__}: {error}"))
-        self.seconds = max(time.thread_time() - used, (time.perf_counter() - started) / WALL_FACTOR)
-        self.state = "drawn"
-
-    def _draw(self) -> None:
-        row = self.row
-        if self.is_new:
-            self.is_new = False
-            row.advance_without_draw(can_score=self.can_score)
-            row.score_pending(0, self.logits)
-            if row.finish is not None or row.pending:
-                return
-        row.draw(self.logits, row.allowed())
-        row.advance_without_draw(can_score=self.can_score)
-        row.score_pending(0, self.logits)
 
 
 @dataclass
@@ -116,6 +76,10 @@ class Counts:
     """Draws that were detached because they took too long."""
     failed: int = 0
     """Forward passes that raised."""
+    drafted: int = 0
+    """Draft tokens that were read."""
+    accepted: int = 0
+    """Those of them that were drawn."""
 
 
 class ContinuousBatch:
@@ -128,10 +92,17 @@ class ContinuousBatch:
         prompt_tokens: Tokens of prompts that are prefilled between two forward passes while rows run; up to eight
             times as many if few run and many wait. Choose it so that prefilling them takes about as long as a decode
             step.
+        drafting: Proposes draft tokens for the rows whose options say `speculate`; None for none.
     """
 
     def __init__(
-        self, model: LanguageModel, *, most_rows: int = 16, patience: float = 0.01, prompt_tokens: int = 64
+        self,
+        model: Any,
+        *,
+        most_rows: int = 16,
+        patience: float = 0.01,
+        prompt_tokens: int = 64,
+        drafting: Drafting | None = None,
     ) -> None:
         if min(most_rows, prompt_tokens) < 1 or patience <= 0:
             raise OptionError("most_rows, prompt_tokens and patience must be above 0")
@@ -140,15 +111,18 @@ class ContinuousBatch:
         self._model = model
         self._patience = patience
         self._prompt_tokens = prompt_tokens
+        self._drafting = drafting
         self._threads = TaskThreads(patience, 2 * most_rows)
         self._waiting: deque[_Arrival] = deque()
         self._arriving: _Arrival | None = None
         self._session: Any = None
-        self._members: list[_BatchRow] = []
+        self._members: list[BatchRow] = []
         self.progressed = time.monotonic()
         """The time at which a row or a prompt last advanced, or the batch was idle."""
-        self._dropped: list[_BatchRow] = []
+        self._dropped: list[BatchRow] = []
         """Rows that were dropped during a draw."""
+        self._must_keep = False
+        """Whether the session waits for `keep` of each row (`Session.append_trees`)."""
 
     @property
     def running(self) -> int:
@@ -184,6 +158,8 @@ class ContinuousBatch:
         self._waiting = deque(arrival for arrival in self._waiting if arrival.rows)
         if self._arriving is not None and not self._arriving.rows:
             self._arriving = None
+        if self._must_keep:
+            self._forget_drafts()
         self._dropped += [member for member in self._members if id(member.row) in gone]
         self._release_dropped()
         self._keep([member for member in self._members if id(member.row) not in gone])
@@ -203,9 +179,7 @@ class ContinuousBatch:
         """
         self._release_dropped()
         changed = self._draw_tokens()
-        self._keep(
-            [member for member in self._members if member.state == "drawing" or member.row.finish is None]
-        )
+        self._remove_ended()
         read, passes = self.counts.prompt_tokens, self.counts.passes
         if prompts:
             changed += self._read_prompts()
@@ -224,23 +198,48 @@ class ContinuousBatch:
         fresh = [member for member in self._members if member.state == "logits"]
         for member in fresh:
             member.state = "drawing"
-        slow = [self._threads.start(member.draw_token) for member in fresh if member.slow_draws]
-        self._threads.run([member.draw_token for member in fresh if not member.slow_draws])
+        tasks = {id(member): partial(member.draw_tokens, self._patience) for member in fresh}
+        slow = [self._threads.start(tasks[id(member)]) for member in fresh if member.slow_draws]
+        self._threads.run([tasks[id(member)] for member in fresh if not member.slow_draws])
         if slow:
             wait(slow, self._patience)  # one patience for all of them together
         self.counts.detached += sum(member.state == "drawing" for member in fresh)
         turned = [member for member in self._members if member.state == "drawn"]
+        self._forget_drafts()
         for member in turned:
-            is_slow = member.seconds > _SLOW_FRACTION * self._patience
-            member.slow_draws = _DRAWS_AFTER_SLOW_ONE if is_slow else max(0, member.slow_draws - 1)
             member.state = "pending"
         return [member.row for member in turned]
 
+    def _forget_drafts(self) -> None:
+        """Let the session forget the draft tokens that were not drawn, and those of rows that still draw."""
+        for index, member in enumerate(self._members):
+            path = member.accepted if member.holds_draft and member.state == "drawn" else []
+            if self._must_keep:
+                self._session.keep(index, path)
+            elif member.holds_draft and len(path) < len(member.tree):
+                self._session.rollback(index, len(member.tree) - len(path))
+            member.row.drop_pending(len(path))
+            self.counts.accepted += len(path)
+            member.holds_draft = False
+        self._must_keep = False
+
     def _release_dropped(self) -> None:
         """Forget dropped rows whose draws have ended."""
+        for member in self._dropped:
+            if member.state != "drawing" and self._drafting is not None:
+                self._drafting.on_end(member.row)
         self._dropped = [member for member in self._dropped if member.state == "drawing"]
 
-    def _keep(self, members: list[_BatchRow]) -> None:
+    def _remove_ended(self) -> None:
+        # subtle: a row that is drawn meanwhile must be reported before it leaves, so it waits for the next round.
+        ended = [
+            member for member in self._members if member.state == "pending" and member.row.finish is not None
+        ]
+        for member in ended if self._drafting is not None else ():
+            self._drafting.on_end(member.row)
+        self._keep([member for member in self._members if member not in ended])
+
+    def _keep(self, members: list[BatchRow]) -> None:
         if len(members) == len(self._members):
             return
         if members:
@@ -313,17 +312,27 @@ class ContinuousBatch:
 
     def _join(self, arrival: _Arrival) -> None:
         session = arrival.session
-        can_score = capabilities_of(session).scores_runs
-        logits = np.array(session.logits()[0], dtype=np.float32)
+        can = session.capabilities
+        drafting = self._drafting if can_draft(session) else None
+        scores = np.array(session.logits()[:1], dtype=np.float32)
         if len(arrival.rows) > 1:
             session.select([0] * len(arrival.rows))
         for row in arrival.rows:
-            row.draft_limit = capabilities_of(session).draft_limit
+            row.draft_limit = can.draft_limit
         if self._session is None:
             self._session = session
         else:
             self._session.join(session)
-        self._members += [_BatchRow(row, logits, can_score=can_score) for row in arrival.rows]
+        self._members += [
+            BatchRow(
+                row,
+                scores,
+                can_score=can.scores_runs,
+                drafting=drafting if row.options.speculate else None,
+                reads_trees=can.reads_trees,
+            )
+            for row in arrival.rows
+        ]
 
     def _pass(self) -> list[Row]:
         going = [member for member in self._members if member.state == "pending"]
@@ -346,39 +355,85 @@ class ContinuousBatch:
         self.counts.seconds += time.perf_counter() - before
         return []
 
-    def _advance(self, going: list[_BatchRow]) -> None:
+    def _advance(self, going: list[BatchRow]) -> None:
         session = self._session
         for index, member in enumerate(self._members):
             if member.state == "pending" and member.row.excess:
                 session.rollback(index, member.row.excess)
-        width = self._width(going)
-        pending = [
-            member.row.pending[:width] if member.state == "pending" else [] for member in self._members
-        ]
         indices = [index for index, member in enumerate(self._members) if member.state == "pending"]
-        wants_scores = any(
-            len(member.row.pending) > 1 and member.row.options.exact_weight for member in going
-        )
-        if wants_scores and going[0].can_score:
-            inner = session.append_scored(pending)
-            for index, member in zip(indices, going, strict=True):
-                for offset in range(1, len(pending[index])):
-                    member.row.score_pending(offset, inner[index][offset - 1])
-            last = [logits[-1] if len(logits) else None for logits in inner]
-        else:
-            session.append(pending)
-            last = session.logits()
+        width = self._width(going)
+        pending: list[list[int]] = [[] for _ in self._members]
         for index, member in zip(indices, going, strict=True):
-            # The array belongs to the session and may change before the draw ends.
-            member.logits = np.array(last[index], dtype=np.float32)
+            pending[index] = member.row.pending[:width]
+        trees: list[DraftedTokens] = [NO_DRAFT] * len(self._members)
+        for index, tree in zip(
+            indices, self._chosen(going, [pending[index] for index in indices]), strict=True
+        ):
+            trees[index] = tree
+        scores = self._read(going, pending, trees)
+        for index, member in zip(indices, going, strict=True):
             read = len(pending[index])
+            every = len(scores[index]) >= read
+            for offset in range(1, read if every else 0):
+                member.row.score_pending(offset, scores[index][offset - 1])
+            member.scores = scores[index][read - 1 :] if every else scores[index]
+            member.tree, member.holds_draft = trees[index], len(trees[index]) > 0
+            if member.drafting is not None and member.drafting.wants_logits:
+                member.drafting.on_logits(member.row, member.tree, member.scores)
             if read < len(member.row.pending):
-                member.row.score_pending(read, member.logits)
+                member.row.score_pending(read, member.scores[0])
             else:
                 member.state = "logits"
             member.row.mark_read(read)
 
-    def _width(self, going: list[_BatchRow]) -> int:
+    def _chosen(self, going: list[BatchRow], pending: list[list[int]]) -> Sequence[DraftedTokens]:
+        """Return what the pass reads of the drafts of these rows."""
+        if self._drafting is None or not any(member.drafting for member in going):
+            return [NO_DRAFT] * len(going)
+        is_alone = len(self._members) == 1
+        return self._drafting.choose(
+            [member.row for member in going],
+            [len(tokens) for tokens in pending],
+            rows_in_pass=len(self._members),
+            pads=is_alone and self._session.capabilities.takes_padding,
+        )
+
+    def _read(
+        self, going: list[BatchRow], pending: list[list[int]], trees: list[DraftedTokens]
+    ) -> Sequence[NDArray[np.float32]]:
+        """Read tokens and drafts in one forward pass.
+
+        Returns:
+            For each row of the session the logits after each token and each node, or only those after its last token.
+        """
+        session = self._session
+        before = time.perf_counter()
+        has_drafts = any(map(len, trees))
+        wants_scores = has_drafts or any(
+            len(member.row.pending) > 1 and member.row.options.exact_weight for member in going
+        )
+        # subtle: `logits` would read a row again whose draft was forgotten while it draws.
+        waits = self._drafting is not None and len(going) < len(self._members)
+        scores: Sequence[NDArray[np.float32]]
+        if going[0].can_score and (wants_scores or waits):
+            if all(tree.is_chain for tree in trees):
+                scores = session.append_scored(
+                    [[*mine, *tree.tokens] for mine, tree in zip(pending, trees, strict=True)]
+                )
+            else:
+                scores = session.append_trees(pending, [(tree.tokens, tree.parents) for tree in trees])
+                self._must_keep = True
+        else:
+            session.append(pending)
+            # The array belongs to the session and may change before the draw ends.
+            scores = np.array(session.logits(), dtype=np.float32)[:, None]
+        if self._drafting is not None:
+            longest = max(len(mine) + len(tree) for mine, tree in zip(pending, trees, strict=True))
+            self._drafting.on_pass(len(self._members), longest, time.perf_counter() - before)
+            self.counts.drafted += sum(map(len, trees))
+        return scores
+
+    def _width(self, going: list[BatchRow]) -> int:
         """Return the largest number of tokens that a row may read in the next forward pass.
 
         Every row of a pass is padded to the longest, so a row with a long forced run would slow down all others. A pass

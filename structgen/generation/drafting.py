@@ -74,6 +74,26 @@ class Drafting(Protocol):
         """
         ...
 
+    def grow(self, row: Row, *, trees: bool) -> None:
+        """Find draft tokens for a row whose token was just drawn, for the next `choose`.
+
+        Rows of a running batch call it on the threads that draw, several at a time.
+        """
+        ...
+
+    def choose(
+        self, rows: Sequence[Row], pending: Sequence[int], *, rows_in_pass: int, pads: bool = False
+    ) -> Sequence[DraftedTokens]:
+        """Return what the next forward pass reads of the drafts that `grow` found.
+
+        Args:
+            rows: The rows that may read draft tokens in the pass.
+            pending: The number of tokens that each of them reads anyway. A row that has more reads no draft.
+            rows_in_pass: The number of rows of the pass, those without tokens included.
+            pads: Whether the session takes padding.
+        """
+        ...
+
     def draw(self, row: Row, node: int, distribution: StepDistribution, uniform: float) -> int | None:
         """Draw the token after a node (or `ROOT`) from `distribution`; None leaves the draw to the plain sampler."""
         ...

@@ -1,7 +1,7 @@
 """Drawing the tokens of a row along the draft tree that the model has read.
 
-What: a row draws position after position, as without drafts, as long as the drawn token is a node of the tree. The logits
-after each node are known, so these draws need no forward pass.
+What: a row draws position after position, as without drafts, as long as the drawn token is a node of the tree. The
+logits after each node are known, so these draws need no forward pass.
 Invariant: the tokens are those that the row would draw without drafts from the same logits.
 """
 

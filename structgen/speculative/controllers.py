@@ -57,7 +57,8 @@ class Controller(Protocol):
             reach: For each row the probabilities of its nodes, none greater than the one before.
             pending: For each row the number of tokens that it has to read anyway.
             costs: The durations of forward passes.
-            leads: For each row its lead over the last row in tokens; empty if there is no lead.
+            leads: For each row its lead over the last row in tokens; empty in a running batch, where no row waits for
+                another.
         """
         ...
 
@@ -208,9 +209,9 @@ class Confidence:
 class Goodput:
     """Reads as many nodes as maximise the tokens per second of all rows together; the default controller.
 
-    It reads none if they would not make `margin` times as many (squared for a batch), because the probabilities are
-    estimates, and of many that look good some are not. A batch takes as long as its last row, which may be one without
-    drafts: that it is slower shows only afterwards.
+    It reads none if they would not make `margin` times as many (squared for a fixed batch), because the probabilities
+    are estimates, and of many that look good some are not. A fixed batch takes as long as its last row, which may be
+    one without drafts: that it is slower shows only afterwards.
 
     Args:
         size: The largest number of nodes of a tree.
@@ -238,9 +239,9 @@ class Goodput:
         """See `Controller.keep`. Rows share a pass: each may have as many nodes as the longest at no cost."""
         rows = len(reach)
         least = max(1, *pending)
-        margin = self.margin if rows == 1 else self.margin**2
-        # A batch ends with its last row: the tokens of rows that are ahead are worth less.
-        worth = [math.exp(-lead / _LEAD_DECAY) for lead in leads] or [1.0] * rows
+        # A fixed batch ends with its last row: the tokens of rows that are ahead are worth less.
+        margin = self.margin**2 if leads and rows > 1 else self.margin
+        worth = [math.exp(-one / _LEAD_DECAY) for one in leads] or [1.0] * rows
         # Draft tokens of shorter rows, up to the length of the longest, cost nothing.
         expected = sum(
             value * (1 + sum(chances[: least - mine]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from structgen.generation.random_streams import uniform_stream
 from .controllers import Costs
 from .drafters import CONTEXT, Context, RowDrafter, Start
 from .growth import MIN_CHANCE, Chances, GrownTree, grow_tree
-from .guarded import UNSUPPORTED, Guarded, GuardedLearner, SpeculationWarning
+from .guarded import BUILT_IN, UNSUPPORTED, Guarded, GuardedLearner, SpeculationWarning
 from .sampled import Draws, WrongDrafts, grow_sampled_tree
 from .trees import DraftTree
 
@@ -61,6 +61,8 @@ class _Row:
     seen: int
     """How many of `tokens` the drafters have seen."""
     random: np.random.Generator
+    grown_at: tuple[int, int] = (-1, 0)
+    """The number of the row's tokens, and of its steps back, when the tree was grown."""
     grown: GrownTree = field(default_factory=lambda: GrownTree(DraftTree()))
 
 
@@ -73,9 +75,10 @@ class GenerationDrafts:
         self._model = model
         self._vocabulary = model.vocabulary
         self._eos = frozenset(model.vocabulary.eos_ids)
-        self._rows: dict[int, _Row] = {}
+        self._rows: dict[Any, _Row] = {}
         self._rows_in_pass = 1
         self._idle = self._rested = 0
+        self._is_resting = False
         self._reads = 0.0
         """The decaying maximum of the nodes of a row that were read."""
         self._drafting = self._reading = 0.0
@@ -84,6 +87,8 @@ class GenerationDrafts:
             for drafter, record in zip(speculation.drafters, speculation.records, strict=True)
             if record.learns
         ]
+        is_built_in = all(type(drafter).__module__ in BUILT_IN for drafter in speculation.drafters)
+        self._growth_lock: Any = nullcontext() if is_built_in and not self._learners else speculation.lock
         self.wants_logits = bool(self._learners)
         self.replaces_draws = speculation.verifier.drafted != "any"
         self.wants_hidden_states = any(record.wants_hidden_states for record in speculation.records)
@@ -92,11 +97,9 @@ class GenerationDrafts:
         self, rows: Sequence[Any], hidden: Sequence[Any] | None = None, *, trees: bool, pads: bool = False
     ) -> list[DraftTree]:
         """See `Drafting.propose`."""
-        pending = [len(row.pending) for row in rows]
         self._rows_in_pass = max(1, len(rows))
         if self._rests():
-            for known in self._rows.values():
-                known.grown = GrownTree(DraftTree())
+            self._forget_grown()
             return [DraftTree() for _ in rows]
         before = time.perf_counter()
         with self._all.lock:
@@ -105,28 +108,76 @@ class GenerationDrafts:
                 self._grow(row, None if hidden is None else hidden[index], trees, costs)
                 for index, row in enumerate(rows)
             ]
-            if not any(pending):
-                kept = [0] * len(rows)  # a token can be drawn before the next pass
-            elif self.replaces_draws:
-                kept = [len(grown_tree.tree) for grown_tree in grown]  # decided while the trees grew
-            else:
-                written = [len(row.tokens) for row in rows]
-                leads = [length - min(written) for length in written]
-                kept = self._all.nodes_to_read(
-                    [grown_tree.tree.reach for grown_tree in grown], pending, costs, leads
-                )
-            self._reads = max([*kept, 0.8 * self._reads])
-            for grown_tree, size in zip(grown, kept, strict=True):
-                grown_tree.cut(size)
-            if costs.pads and any(pending) and rows[0].options.speculate:
-                self._pad(rows[0], grown[0].tree)
-        self._idle = 0 if any(len(grown_tree.tree) for grown_tree in grown) else self._idle + 1
+            written = [len(row.tokens) for row in rows]
+            leads = [one - min(written) for one in written]
+            self._cut(rows, grown, [len(row.pending) for row in rows], costs, leads)
         self._drafting += time.perf_counter() - before
         return [grown_tree.tree for grown_tree in grown]
 
-    def draw(self, row: Row, node: int, distribution: StepDistribution, uniform: float) -> int | None:
+    def grow(self, row: Any, *, trees: bool) -> None:
+        """See `Drafting.grow`."""
+        if self._is_resting:
+            return
+        before = time.perf_counter()
+        # Drafters of the package read what they share without the lock: a slow constraint delays its own row only.
+        with self._growth_lock:
+            self._grow(row, None, trees, self._all.costs.for_rows(self._rows_in_pass, pads=False))
+        self._drafting += time.perf_counter() - before
+
+    def choose(
+        self, rows: Sequence[Any], pending: Sequence[int], *, rows_in_pass: int, pads: bool = False
+    ) -> list[DraftTree]:
+        """See `Drafting.choose`."""
+        self._rows_in_pass = max(1, rows_in_pass)
+        # A row that reads only a part of its forced tokens reads no draft after them.
+        grown = [
+            self._taken(row) if read == len(row.pending) else GrownTree(DraftTree())
+            for row, read in zip(rows, pending, strict=True)
+        ]
+        with self._all.lock:
+            costs = self._all.costs.for_rows(
+                rows_in_pass, pads=pads and rows_in_pass == 1, looked_up_as=len(rows)
+            )
+            self._cut(rows, grown, pending, costs, ())
+        self._is_resting = self._rests()
+        return [one.tree for one in grown]
+
+    def _taken(self, row: Any) -> GrownTree:
+        """Return what was grown for a row, if it still follows the row's text."""
+        known = self._rows.get(row)
+        if known is None or known.grown_at != (len(row.tokens), row.retries):
+            return GrownTree(DraftTree())
+        return known.grown
+
+    def _cut(
+        self,
+        rows: Sequence[Any],
+        grown: Sequence[GrownTree],
+        pending: Sequence[int],
+        costs: Costs,
+        leads: Sequence[int],
+    ) -> None:
+        """Cut the trees to what the next pass reads, and add padding."""
+        if not any(pending):
+            kept = [0] * len(rows)  # a token can be drawn before the next pass
+        elif self.replaces_draws:
+            kept = [len(one.tree) for one in grown]  # decided while the trees grew
+        else:
+            kept = self._all.nodes_to_read([one.tree.reach for one in grown], pending, costs, leads)
+        self._reads = max([*kept, 0.8 * self._reads])
+        for one, size in zip(grown, kept, strict=True):
+            one.cut(size)
+        if costs.pads and any(pending) and rows[0].options.speculate:
+            self._pad(rows[0], grown[0].tree)
+        self._idle = 0 if any(len(one.tree) for one in grown) else self._idle + 1
+
+    def _forget_grown(self) -> None:
+        for known in self._rows.values():
+            known.grown = GrownTree(DraftTree())
+
+    def draw(self, row: Any, node: int, distribution: StepDistribution, uniform: float) -> int | None:
         """Draw the token at a node with the verifier; None if no children were drawn there."""
-        known = self._rows.get(row.index)
+        known = self._rows.get(row)
         sampled = None if known is None else known.grown.sampled.get(node)
         if sampled is None:
             return None
@@ -135,7 +186,7 @@ class GenerationDrafts:
 
     def on_token(self, row: Row, node: int, token: int) -> None:
         """See `Drafting.on_token`."""
-        known = self._rows.get(row.index)
+        known = self._rows.get(row)
         if known is not None:
             with self._all.lock:
                 whose = known.grown.learn(node, token, known.chances, self._all.tallies)
@@ -144,7 +195,7 @@ class GenerationDrafts:
 
     def on_logits(self, row: Row, tree: DraftTree, logits: Any) -> None:
         """See `Drafting.on_logits`."""
-        known = self._rows.get(row.index)
+        known = self._rows.get(row)
         if not self._learners or known is None:
             return
         with self._all.lock:
@@ -175,7 +226,7 @@ class GenerationDrafts:
             counts["accepted"] += accepted
             counts["without"] += not drafted
             counts["steps"] += 1
-            known = self._rows.get(row.index)
+            known = self._rows.get(row)
             worth = self._all.costs.of(self._rows_in_pass, 1) / self._rows_in_pass
             weighed = self._all.weighs_drafters
             for reader in () if known is None else known.drafters:
@@ -190,7 +241,7 @@ class GenerationDrafts:
 
     def on_end(self, row: Row) -> None:
         """See `Drafting.on_end`."""
-        known = self._rows.pop(row.index, None)
+        known = self._rows.pop(row, None)
         if known is None:
             return
         with self._all.lock:
@@ -212,10 +263,12 @@ class GenerationDrafts:
         self._rested = (self._rested + 1) % _EVERY
         return self._rested != 0
 
-    def _known(self, row: Row) -> _Row:
-        known = self._rows.get(row.index)
+    def _known(self, row: Any) -> _Row:
+        known = self._rows.get(row)
         if known is None:
-            constraint = row.matcher.constraint
+            constraint = row.matcher.draft_key
+            if constraint is not None and row.draft_scope is not None:
+                constraint = row.draft_scope, constraint
             start = Start(
                 tuple(row.prompt),
                 self._vocabulary,
@@ -223,7 +276,7 @@ class GenerationDrafts:
                 row.options.effective_temperature,
                 self._model,
             )
-            known = self._rows[row.index] = _Row(
+            known = self._rows[row] = _Row(
                 self._all.start_row_drafters(start),
                 Chances(self._all.chances[constraint is not None]),
                 list(row.prompt),
@@ -237,14 +290,14 @@ class GenerationDrafts:
             return GrownTree(DraftTree())  # nothing is learned from this row either
         known = self._known(row)
         self._observe(row, known)
-        known.grown = GrownTree(DraftTree())
+        known.grown, known.grown_at = GrownTree(DraftTree()), (len(row.tokens), row.retries)
         controller = self._all.controller
         most = min(controller.size, row.draft_room)
         # While a matcher waits for an answer, its mask is not known.
-        if most <= 0 or row.matcher.is_waiting:
+        if most <= 0 or not row.matcher.can_draft:
             return known.grown
         context = Context(
-            known.tokens, row.matcher, self._vocabulary, is_constrained=row.matcher.constraint is not None
+            known.tokens, row.matcher, self._vocabulary, is_constrained=row.matcher.draft_key is not None
         )
         context.hidden = hidden
         if row.options.noise == "gumbel" and row.options.effective_temperature and not self.replaces_draws:
@@ -283,7 +336,7 @@ class GenerationDrafts:
                 *parts,
                 Draws(
                     self._all.verifier.drafted,
-                    self._rows[row.index].random,
+                    self._rows[row].random,
                     self._all.width if branching else 1,
                 ),
                 goes_on,

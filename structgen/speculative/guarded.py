@@ -22,7 +22,15 @@ from structgen.errors import StructgenError, a_kind
 from .drafters import Context, Drafter, Proposal, RowDrafter, Start
 from .sampled import Sampled
 
-__all__ = ["UNSUPPORTED", "DrafterRecord", "Guarded", "GuardedLearner", "SpeculationWarning", "start_guarded"]
+__all__ = [
+    "BUILT_IN",
+    "UNSUPPORTED",
+    "DrafterRecord",
+    "Guarded",
+    "GuardedLearner",
+    "SpeculationWarning",
+    "start_guarded",
+]
 
 _LONGEST, _MOST = 256, 64
 """The largest number of tokens of a proposal, and of proposals at a node."""
@@ -30,7 +38,8 @@ _DRAWN = ("one", "distinct", "independent", "greedy")
 _MIN_PASSES = 12
 """Forward passes before a drafter is judged."""
 _REST, _LONGEST_REST = 24, 768
-_TRUSTED = ("structgen.speculative.drafters", "structgen.speculative.recycling")
+BUILT_IN = ("structgen.speculative.drafters", "structgen.speculative.recycling")
+"""Modules of drafters that need no guard, and whose `propose` several threads may call while another one learns."""
 
 
 UNSUPPORTED = (
@@ -122,7 +131,7 @@ class DrafterRecord:
 
 def start_guarded(drafter: Drafter, start: Start, record: DrafterRecord) -> RowDrafter:
     """Start a drafter on a row; the result does not raise. Errors of our own drafters at the start are the caller's."""
-    if type(drafter).__module__ in _TRUSTED:
+    if type(drafter).__module__ in BUILT_IN:
         return drafter.start(start)
     row, size = None, start.vocabulary.size
     is_users = not type(drafter).__module__.startswith("structgen.speculative.")

@@ -58,15 +58,26 @@ class PlainSession(Session):
         return np.stack([self._logits(tokens, prompt) for tokens, prompt in self.rows])
 
     def append(self, tokens: Sequence[Sequence[int]]) -> None:
+        self._check_decided()
         assert len(tokens) == len(self.rows)
         self.model.forward_passes += 1
         for (held, _), new in zip(self.rows, tokens, strict=True):
             held.extend(new)
 
     def select(self, rows: Sequence[int]) -> None:
+        self._check_decided()
         self.rows = [(list(self.rows[row][0]), self.rows[row][1]) for row in rows]
 
+    def join(self, other: PlainSession) -> None:
+        self._check_decided()
+        other._check_decided()
+        self.rows += other.rows
+
+    def _check_decided(self) -> None:
+        assert not getattr(self, "trees", None), "keep() was not called"
+
     def rollback(self, row: int, n: int) -> None:
+        self._check_decided()
         held = self.rows[row][0]
         assert 0 < n <= len(held)
         del held[len(held) - n :]
@@ -88,7 +99,6 @@ class ToySession(PlainSession):
     def append_trees(
         self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> list[NDArray[Any]]:
-        assert not getattr(self, "trees", None), "keep() was not called"
         runs = self.append_scored(tokens)
         found = []
         for (held, prompt), run, (nodes, parents) in zip(self.rows, runs, trees, strict=True):
