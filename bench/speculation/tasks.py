@@ -24,7 +24,7 @@ import structgen as sg
 from structgen.tools import instructions
 from structgen.types import output_type
 
-__all__ = ["TASKS", "Request", "requests"]
+__all__ = ["EXTRACTED", "TASKS", "Request", "extraction_prompt", "requests"]
 
 Text = Annotated[str, Field(max_length=120)]
 
@@ -135,19 +135,26 @@ class Request:
     """Maximum number of tokens."""
 
 
+EXTRACTED: tuple[tuple[type[BaseModel], list[str]], ...] = (
+    (Person, PEOPLE),
+    (Order, ORDERS),
+    (Event, EVENTS),
+    (Review, REVIEWS),
+)
+"""Kinds of records, and texts that describe one."""
+
+
+def extraction_prompt(kind: type[BaseModel], text: str) -> str:
+    """Return the prompt that asks for a record from a text."""
+    return f"Extract the {kind.__name__.lower()} from this text as JSON.\n\n{text}"
+
+
 def _extraction() -> list[Request]:
-    kinds: tuple[tuple[Any, list[str]], ...] = (
-        (Person, PEOPLE),
-        (Order, ORDERS),
-        (Event, EVENTS),
-        (Review, REVIEWS),
-    )
-    made = []
-    for index in range(3):  # schemas in turn, so that none is repeated at once
-        for kind, texts in kinds:
-            prompt = f"Extract the {kind.__name__.lower()} from this text as JSON.\n\n{texts[index]}"
-            made.append(Request(prompt, output_type(kind).constraint, 200))
-    return made
+    return [
+        Request(extraction_prompt(kind, texts[index]), output_type(kind).constraint, 200)
+        for index in range(3)  # schemas in turn, so that none is repeated at once
+        for kind, texts in EXTRACTED
+    ]
 
 
 def _repeated() -> list[Request]:

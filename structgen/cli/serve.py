@@ -120,6 +120,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "declare keys and do not mention others are closed",
     )
     parser.add_argument(
+        "--no-speculation",
+        action="store_true",
+        help="read no draft tokens; by default they are read where that makes answers faster",
+    )
+    parser.add_argument(
         "--cors-origins",
         metavar="ORIGIN",
         action="append",
@@ -218,7 +223,11 @@ def _settings(arguments: argparse.Namespace) -> ServerSettings:
         chosen["default_tokens"] = min(ServerSettings.default_tokens, chosen["max_tokens"])
     origins = [origin.strip() for given in arguments.cors_origins for origin in given.split(",")]
     chosen["cors_origins"] = tuple(origin.rstrip("/") for origin in origins if origin)
-    chosen |= {"reasoning": arguments.reasoning, "closed_objects": not arguments.open_objects}
+    chosen |= {
+        "reasoning": arguments.reasoning,
+        "closed_objects": not arguments.open_objects,
+        "speculate": not arguments.no_speculation,
+    }
     if arguments.tool_format is not None:
         chosen["tool_format"] = arguments.tool_format
     return ServerSettings(

@@ -227,7 +227,7 @@ async def _answer(service: Service, request: Request, endpoint: Endpoint) -> Res
 
 async def _start(service: Service, completion: CompletionRequest, client: Client) -> RunningRequest:
     prompt, constraint = await service.prepare(completion, client)
-    return await service.submit(completion, prompt, constraint)
+    return await service.submit(completion, prompt, constraint, client)
 
 
 async def _whole(service: Service, completion: CompletionRequest, client: Client) -> dict[str, Any]:

@@ -412,7 +412,7 @@ def _options(
             max_tokens=settings.default_tokens if most is None else most,
             close_within_budget=False if own is None else own.flag("close_within_budget"),
             exact_weight=wants_scores,
-            speculate=False,
+            speculate=settings.speculate,
         )
     except StructgenError as error:
         raise bad_request(None, str(error)) from None

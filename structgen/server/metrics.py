@@ -79,6 +79,8 @@ class _Counts(Collector):
             ("pass_seconds", "Seconds in these passes", counts.seconds),
             ("prompt_seconds", "Seconds of prefill", counts.prompt_seconds),
             ("late_masks", "Masks that a pass did not wait for", counts.detached),
+            ("drafted_tokens", "Draft tokens that passes read", counts.drafted),
+            ("accepted_tokens", "Those of them that became part of an answer", counts.accepted),
             ("passes_failed", "Passes that failed", counts.failed),
         ):
             yield CounterMetricFamily(f"structgen_{name}", description, value)

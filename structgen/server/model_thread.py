@@ -26,6 +26,7 @@ from structgen.errors import GenerationError
 from structgen.generation.continuous_batch import ContinuousBatch
 from structgen.generation.row import Row
 from structgen.serving.temporary_errors import detached
+from structgen.speculative import Speculation
 
 from .errors import ShuttingDown
 from .settings import ServerSettings
@@ -90,7 +91,7 @@ class ModelThread:
 
         Args:
             model: A `LanguageModel`.
-            settings: `max_rows`, `patience`, `prompt_tokens` and `stall_seconds` apply here.
+            settings: `max_rows`, `patience`, `prompt_tokens`, `speculate` and `stall_seconds` apply here.
             has_slow_work: Whether work is in progress that runs only on idle processors. The thread then sleeps before
                 rounds without a call, if the model computes on this machine's processors.
         """
@@ -100,6 +101,7 @@ class ModelThread:
             most_rows=settings.max_rows,
             patience=settings.patience,
             prompt_tokens=settings.prompt_tokens,
+            drafting=Speculation().start(model, warns=False) if settings.speculate else None,
         )
         self._prompt_tokens = settings.prompt_tokens
         self._stall_seconds = settings.stall_seconds

@@ -202,7 +202,11 @@ class Service:
         return prompt, constraint
 
     async def submit(
-        self, request: CompletionRequest, prompt: list[int], constraint: AnyConstraint | None
+        self,
+        request: CompletionRequest,
+        prompt: list[int],
+        constraint: AnyConstraint | None,
+        client: Client,
     ) -> RunningRequest:
         """Let a request join the batch. Raises `ApiError`."""
         running = RunningRequest()
@@ -215,6 +219,9 @@ class Service:
                 self._opening_isolated if waits else self._opening,
                 lambda: self._rows(request, prompt, constraint, number << 8, opening),
             )
+            for row in rows:
+                row.draft_scope = client.name  # texts of one client are not drafts for another
+
         except asyncio.CancelledError:
             opening.on_disconnect()
             raise

@@ -55,6 +55,8 @@ class ServerSettings:
     """Seconds that a pass waits for the mask of one row; a row with a later mask skips the pass."""
     prompt_tokens: int = 32
     """Tokens of new prompts that are prefilled between two passes of running rows."""
+    speculate: bool = True
+    """Whether the batch reads draft tokens (`structgen.Speculation`) where that makes answers faster."""
     tool_format: str = "hermes"
     """How the model writes tool calls: a name of `structgen.tools.FORMATS`."""
     reasoning: str = "auto"
