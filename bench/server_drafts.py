@@ -36,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
-    parser.add_argument("--blocks", type=int, default=12, help="blocks of requests for each number of clients")
+    parser.add_argument(
+        "--blocks", type=int, default=12, help="blocks of requests for each number of clients"
+    )
     parser.add_argument("--per-client", type=int, default=2, help="requests of a client in a block")
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--serve", default="", help="options of both servers, in one text")

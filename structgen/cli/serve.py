@@ -54,6 +54,7 @@ _LIMITS = (
     ("request_seconds", float, "after so long a request gets the status 504"),
     ("drain_seconds", float, "how long running requests may take once the server is to stop"),
     ("prompt_tokens", int, "tokens of new prompts read between two passes for those who run"),
+    ("prefix_bytes", int, "memory for the KV caches of earlier prompts; 0: every prompt is read whole"),
     ("compilers", int, "processes that compile new constraints"),
     ("samplers", int, "requests with a sampler that run at a time; 0: none are taken"),
     ("sampler_bytes", int, "memory of the model's cache that one of them may take"),

@@ -34,6 +34,7 @@ from structgen.protocols import capabilities_of
 
 from .batch_row import BatchRow
 from .drafting import NO_DRAFT, DraftedTokens, Drafting
+from .prefix_cache import PrefixCache
 from .prefix_logits import can_draft
 from .row import Row
 from .task_threads import TaskThreads
@@ -72,6 +73,8 @@ class Counts:
     """In forward passes."""
     prompt_tokens: int = 0
     prompt_seconds: float = 0.0
+    cached_tokens: int = 0
+    """Tokens of prompts that were not read, because an earlier prompt began with them."""
     detached: int = 0
     """Draws that were detached because they took too long."""
     failed: int = 0
@@ -93,6 +96,7 @@ class ContinuousBatch:
             times as many if few run and many wait. Choose it so that prefilling them takes about as long as a decode
             step.
         drafting: Proposes draft tokens for the rows whose options say `speculate`; None for none.
+        prefix_bytes: Memory for KV caches of earlier prompts, whose beginnings need not be read again (`PrefixCache`).
     """
 
     def __init__(
@@ -103,6 +107,7 @@ class ContinuousBatch:
         patience: float = 0.01,
         prompt_tokens: int = 64,
         drafting: Drafting | None = None,
+        prefix_bytes: int = 0,
     ) -> None:
         if min(most_rows, prompt_tokens) < 1 or patience <= 0:
             raise OptionError("most_rows, prompt_tokens and patience must be above 0")
@@ -112,6 +117,7 @@ class ContinuousBatch:
         self._patience = patience
         self._prompt_tokens = prompt_tokens
         self._drafting = drafting
+        self._prefixes = PrefixCache(prefix_bytes, model.cache_bytes_per_token)
         self._threads = TaskThreads(patience, 2 * most_rows)
         self._waiting: deque[_Arrival] = deque()
         self._arriving: _Arrival | None = None
@@ -261,16 +267,20 @@ class ContinuousBatch:
                     break
                 self._arriving = self._waiting.popleft()
             arrival = self._arriving
-            prompt = arrival.rows[0].prompt
-            part = prompt[arrival.read : arrival.read + left]
-            before = time.perf_counter()
+            prompt, scope = arrival.rows[0].prompt, arrival.rows[0].scope
+            before, part = time.perf_counter(), []
             try:
+                if arrival.session is None and (known := self._prefixes.start(prompt, scope)) is not None:
+                    arrival.session, arrival.read = known
+                    self.counts.cached_tokens += arrival.read
+                part = prompt[arrival.read : arrival.read + left]
                 if arrival.session is None:
                     arrival.session = self._model.start([part])
                 else:
                     arrival.session.append([part])
                 arrival.read += len(part)
                 if arrival.read == len(prompt):
+                    self._prefixes.keep(prompt, scope, arrival.session)
                     self._join(arrival)
             except Exception as error:
                 logger.exception("prefill of a prompt failed")

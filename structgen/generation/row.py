@@ -122,8 +122,8 @@ class Row:
         self.excess = 0
         """How many tokens the session must roll back before `pending` is appended."""
         self.seed = seed
-        self.draft_scope: Any = None
-        """Whose row it is: drafters compare it with earlier texts of rows with the same scope only."""
+        self.scope: Any = None
+        """Whose row it is: only rows of one scope share drafts and the KV cache of prompts."""
         self.draft_limit: int | None = None
         """The position after which no draft token may be read (`SessionCapabilities.draft_limit`)."""
         self._is_free = matcher is None

@@ -78,6 +78,11 @@ class _Counts(Collector):
             ("pass_rows", "Rows of all passes, summed", counts.rows),
             ("pass_seconds", "Seconds in these passes", counts.seconds),
             ("prompt_seconds", "Seconds of prefill", counts.prompt_seconds),
+            (
+                "cached_prompt_tokens",
+                "Tokens of prompts that an earlier prompt began with",
+                counts.cached_tokens,
+            ),
             ("late_masks", "Masks that a pass did not wait for", counts.detached),
             ("drafted_tokens", "Draft tokens that passes read", counts.drafted),
             ("accepted_tokens", "Those of them that became part of an answer", counts.accepted),

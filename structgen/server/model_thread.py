@@ -91,7 +91,8 @@ class ModelThread:
 
         Args:
             model: A `LanguageModel`.
-            settings: `max_rows`, `patience`, `prompt_tokens`, `speculate` and `stall_seconds` apply here.
+            settings: `max_rows`, `patience`, `prompt_tokens`, `prefix_bytes`, `speculate` and `stall_seconds` apply
+                here.
             has_slow_work: Whether work is in progress that runs only on idle processors. The thread then sleeps before
                 rounds without a call, if the model computes on this machine's processors.
         """
@@ -101,6 +102,7 @@ class ModelThread:
             most_rows=settings.max_rows,
             patience=settings.patience,
             prompt_tokens=settings.prompt_tokens,
+            prefix_bytes=settings.prefix_bytes,
             drafting=Speculation().start(model, warns=False) if settings.speculate else None,
         )
         self._prompt_tokens = settings.prompt_tokens

@@ -220,7 +220,7 @@ class Service:
                 lambda: self._rows(request, prompt, constraint, number << 8, opening),
             )
             for row in rows:
-                row.draft_scope = client.name  # texts of one client are not drafts for another
+                row.scope = client.name  # nothing that one client sent is shared with another
 
         except asyncio.CancelledError:
             opening.on_disconnect()

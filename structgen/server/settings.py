@@ -13,7 +13,7 @@ from structgen.tools import FORMATS
 
 __all__ = ["SETTING_NAMES", "ServerSettings"]
 
-_MAY_BE_NONE = ("compilers", "samplers", "drain_seconds")
+_MAY_BE_NONE = ("compilers", "samplers", "drain_seconds", "prefix_bytes")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
 
 
@@ -57,6 +57,9 @@ class ServerSettings:
     """Tokens of new prompts that are prefilled between two passes of running rows."""
     speculate: bool = True
     """Whether the batch reads draft tokens (`structgen.Speculation`) where that makes answers faster."""
+    prefix_bytes: int = 256 << 20
+    """Memory for the KV caches of earlier prompts, whose beginnings are not read again; 0 for none. Prompts are
+    compared only with those of the same API key, or of the same address."""
     tool_format: str = "hermes"
     """How the model writes tool calls: a name of `structgen.tools.FORMATS`."""
     reasoning: str = "auto"

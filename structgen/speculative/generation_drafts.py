@@ -267,8 +267,8 @@ class GenerationDrafts:
         known = self._rows.get(row)
         if known is None:
             constraint = row.matcher.draft_key
-            if constraint is not None and row.draft_scope is not None:
-                constraint = row.draft_scope, constraint
+            if constraint is not None and row.scope is not None:
+                constraint = row.scope, constraint
             start = Start(
                 tuple(row.prompt),
                 self._vocabulary,

@@ -1,4 +1,4 @@
-"""A running batch with drafts on sessions of `transformers`: the same tokens, and fewer passes where drafts can be read."""
+"""A running batch with drafts on sessions of `transformers` draws the same tokens as without."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ class Model:
     """A tiny model without a tokenizer."""
 
     context_length = 256
+    cache_bytes_per_token = 1024
 
     def __init__(self, name: str, attention: str | None = None) -> None:
         self.model = tiny_model(name, attention)
