@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -19,6 +20,8 @@ import torch
 from transformers import DynamicCache
 
 from structgen.errors import ModelError, ModelWarning
+
+from .mixers import mixers_of, reading_runs
 
 __all__ = [
     "Memory",
@@ -57,6 +60,10 @@ class Memory:
     """Whether it continues from its cache with several tokens in one pass."""
     wants_positions: bool
     """Whether it needs positions that it could count itself: Bamba counts those of a pass from 0."""
+    is_recurrent: bool = False
+    """Whether some of its layers keep a state, which cannot be cropped."""
+    mixes_tokens: bool = False
+    """Whether some layers must read the tokens of a run one by one (`mixers.reading_runs`)."""
     same_up_to: int | None = None
     """The length up to which all passes rotate keys in the same way; a longer pass rotates all of them differently."""
 
@@ -76,12 +83,17 @@ def memory_of(model: Any, size: int) -> Memory:
             kinds = kinds_of_layers(model)
             is_recurrent = not kinds <= _CROPPED
             wants_positions = is_recurrent and "position_ids" in parameters_of(model)
-            reads_runs = not is_recurrent or _reads_runs(model, size, argument, wants_positions)
+            mixers: list[Any] = []
+            reads_runs = not is_recurrent or _reads_runs(model, size, argument, wants_positions, mixers)
+            if not reads_runs and (mixers := mixers_of(model)):
+                reads_runs = _reads_runs(model, size, argument, wants_positions, mixers)
             turns = _same_up_to(model.config)
             has_slots = turns is None and _has_slots(
                 model, kinds
             )  # else all rows would rotate like the longest
-            _KNOWN[model] = Memory(argument, has_slots, reads_runs, wants_positions, turns)
+            _KNOWN[model] = Memory(
+                argument, has_slots, reads_runs, wants_positions, is_recurrent, bool(mixers), turns
+            )
     return _KNOWN[model]
 
 
@@ -159,11 +171,11 @@ def _same_up_to(config: Any) -> int | None:
     return min(found, default=None)
 
 
-def _reads_runs(model: Any, size: int, argument: str, wants_positions: bool) -> bool:
+def _reads_runs(model: Any, size: int, argument: str, wants_positions: bool, mixers: Sequence[Any]) -> bool:
     """Return whether a run of tokens gives the same logits as one token at a time. Mamba's scan forgets its state."""
     ids = torch.tensor([_some_tokens(size, 0)], device=model.device)
     whole, run, single = (
-        _read_in_parts(model, ids, argument, lengths, wants_positions)
+        _read_in_parts(model, ids, argument, lengths, wants_positions, mixers)
         for lengths in ([_FIRST + _LATER], [_FIRST, _LATER], [_FIRST, *[1] * _LATER])
     )
     rounding = float((single - whole).abs().max())
@@ -171,14 +183,19 @@ def _reads_runs(model: Any, size: int, argument: str, wants_positions: bool) -> 
 
 
 def _read_in_parts(
-    model: Any, ids: torch.Tensor, argument: str, lengths: list[int], wants_positions: bool
+    model: Any,
+    ids: torch.Tensor,
+    argument: str,
+    lengths: list[int],
+    wants_positions: bool,
+    mixers: Sequence[Any] = (),
 ) -> torch.Tensor:
     options: dict[str, Any] = {argument: DynamicCache(config=model.config), "use_cache": True}
     logits, start = [], 0
     for part in torch.split(ids, lengths, dim=1):
         if wants_positions:
             options["position_ids"] = positions(start, part.shape[1]).to(ids.device)
-        with torch.inference_mode():
+        with torch.inference_mode(), reading_runs(mixers if start else ()):
             logits.append(model(input_ids=part, **options).logits[0].float())
         start += part.shape[1]
     return torch.cat(logits)

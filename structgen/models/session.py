@@ -1,7 +1,8 @@
 """`start_session`: the session that fits a `transformers` model.
 
 `BatchedSession` keeps all rows in one KV cache. `SeparateSession` reads its rows one by one, for models whose memory
-has no slots that could be empty. Models without a usable cache run in a `RereadingSession`.
+has no slots that could be empty, and `RecurrentSession` is one for states. Models without a usable cache run in a
+`RereadingSession`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from structgen.errors import ModelError
 from .batched_session import BatchedSession
 from .cached_session import Tokens
 from .caches import NoCache, forgets, memory_of
+from .recurrent_session import RecurrentSession
 from .rereading import RereadingSession
 from .separate_session import SeparateSession
 
@@ -25,7 +27,9 @@ def start_session(
         raise ModelError("a prompt has no tokens", hint="Every row needs at least one token to start from.")
     kept = memory_of(model, size)
     if kept.argument is not None:
-        kind = BatchedSession if kept.has_slots else SeparateSession
+        kind: type[BatchedSession | SeparateSession] = BatchedSession if kept.has_slots else SeparateSession
+        if kept.is_recurrent and kept.reads_runs:
+            kind = RecurrentSession
         try:
             return kind(model, size, prompts)
         except NoCache:

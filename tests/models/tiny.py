@@ -13,10 +13,13 @@ from transformers import (
     BambaConfig,
     BloomConfig,
     FalconConfig,
+    FalconH1Config,
     GPT2Config,
     GPTNeoConfig,
     JambaConfig,
+    Lfm2Config,
     LlamaConfig,
+    Mamba2Config,
     MambaConfig,
     MistralConfig,
     OpenAIGPTConfig,
@@ -105,6 +108,27 @@ def _mamba() -> PreTrainedConfig:
     return MambaConfig(**_COMMON, hidden_size=32, num_hidden_layers=2, state_size=8)
 
 
+def _mamba2() -> PreTrainedConfig:
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8, "num_heads": 8, "head_dim": 8}
+    return Mamba2Config(**_COMMON, **sizes, expand=2, n_groups=1)
+
+
+def _lfm2() -> PreTrainedConfig:
+    sizes = {**_DECODER, "num_hidden_layers": 3}
+    return Lfm2Config(**_COMMON, **sizes, layer_types=["conv", "full_attention", "conv"])
+
+
+def _falcon_h1() -> PreTrainedConfig:
+    mixer = {
+        "mamba_d_ssm": 64,
+        "mamba_n_heads": 8,
+        "mamba_d_head": 8,
+        "mamba_d_state": 8,
+        "mamba_n_groups": 1,
+    }
+    return FalconH1Config(**_COMMON, **_DECODER, **mixer)
+
+
 def _jamba() -> PreTrainedConfig:
     mixer = {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 8, "mamba_dt_rank": 4}
     return JambaConfig(**_COMMON, **_DECODER, **mixer, num_experts=1)
@@ -140,6 +164,9 @@ CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "qwen3_next": _qwen3_next,
     "roberta": _roberta,
     "mamba": _mamba,
+    "mamba2": _mamba2,
+    "lfm2": _lfm2,
+    "falcon_h1": _falcon_h1,
     "jamba": _jamba,
     "bamba": _bamba,
     "recurrent_gemma": _recurrent_gemma,

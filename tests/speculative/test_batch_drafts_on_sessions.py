@@ -18,7 +18,7 @@ from structgen.speculative.recycling import SuffixStore, TriGrams
 from structgen.speculative.speculation import Speculation
 from tests.models.tiny import CONFIGS
 from tests.speculative.test_batch_drafts import batch_of, row_of, run
-from tests.speculative.tiny_sessions import RECURRENT, VOCABULARY, Model
+from tests.speculative.tiny_sessions import VOCABULARY, Model
 
 pytestmark = pytest.mark.filterwarnings("ignore::structgen.models.ModelWarning")
 
@@ -59,6 +59,5 @@ def test_a_running_batch_draws_the_same_tokens(name: str, temperature: float, br
         (alone,) = generate_tokens(model, [prompt], [matcher(constraint)], chosen)
         assert row.tokens == alone.tokens
         if alone.log_weight is not None:
-            assert row.log_weight == pytest.approx(alone.log_weight, abs=1e-3)
-    drafted = sum(row.drafted_tokens for row in rows)
-    assert (drafted > 0) == (name not in RECURRENT)
+            assert row.log_weight == pytest.approx(alone.log_weight, rel=1e-4, abs=1e-3)
+    assert sum(row.drafted_tokens for row in rows) > 0

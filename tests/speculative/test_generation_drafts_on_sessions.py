@@ -5,7 +5,6 @@ There are no drafts in sessions that cannot be cropped cheaply.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -25,12 +24,11 @@ from structgen.matcher import Matcher
 from structgen.speculative.controllers import Fixed
 from structgen.speculative.drafters import ForcedBytes, TokenLookup
 from structgen.speculative.generation_drafts import GenerationDrafts
-from structgen.speculative.guarded import SpeculationWarning
 from structgen.speculative.recycling import TokenRecycling, TriGrams
 from structgen.speculative.speculation import Speculation
 from tests.models.tiny import CONFIGS, SIZE
 from tests.oracles.naive_matcher import NaiveMatcher
-from tests.speculative.tiny_sessions import DEAD, NAIVE, RECURRENT, VOCABULARY, Model, Watcher
+from tests.speculative.tiny_sessions import DEAD, NAIVE, VOCABULARY, Model, Watcher
 
 pytestmark = pytest.mark.filterwarnings("ignore::structgen.models.ModelWarning")
 
@@ -53,15 +51,12 @@ def test_batches_draw_the_same_tokens(name: str, temperature: float, branching: 
     plain = drawn(None)
     model.passes.clear()
     speculation = Speculation(DRAFTERS, controller=Fixed(5), branching=branching)
-    with warnings.catch_warnings(record=True) as reported:
-        warnings.simplefilter("always")
-        found = drawn(speculation.start(model))
-    assert [type(one.message) for one in reported] == [SpeculationWarning] * (name in RECURRENT)
+    found = drawn(speculation.start(model))
     assert [one.tokens for one in found] == [one.tokens for one in plain]
     for one, other in zip(found, plain, strict=True):
         assert one.log_weight == pytest.approx(other.log_weight, abs=1e-3)
     drafted = sum(one.drafted_tokens for one in found)
-    assert (drafted > 0) == (name not in RECURRENT) == any(max(one) > 1 for one in model.passes)
+    assert drafted > 0 and any(max(one) > 1 for one in model.passes)
 
 
 class Noting(GenerationDrafts):

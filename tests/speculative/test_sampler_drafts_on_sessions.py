@@ -19,11 +19,11 @@ from structgen.speculative import Fixed, ForcedBytes, Speculation, SpeculationWa
 from structgen.speculative.defaults import sampler_drafts_of
 from structgen.vocabulary import Vocabulary
 from tests.models.tiny import CONFIGS, SIZE
-from tests.speculative.tiny_sessions import RECURRENT, Model
+from tests.speculative.tiny_sessions import Model
 
 pytestmark = pytest.mark.filterwarnings("ignore::structgen.models.ModelWarning")
 
-DECLINING = {*RECURRENT, "longrope", "dynamic"}
+DECLINING = {"longrope", "dynamic"}
 LETTERS = [chr(97 + i).encode() for i in range(26)]
 VOCABULARY = Vocabulary(
     [None, None, *LETTERS, b"\x02", *[None] * (SIZE - 29)],

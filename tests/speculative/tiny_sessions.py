@@ -11,7 +11,6 @@ from structgen.vocabulary import Vocabulary
 from tests.models.tiny import SIZE, tiny_model
 from tests.oracles.naive_matcher import NaiveVocabulary
 
-RECURRENT = {"qwen3_next", "mamba", "jamba", "bamba"}
 LETTERS = [chr(97 + i % 26).encode() for i in range(SIZE - 2)]
 VOCABULARY = Vocabulary.from_tokens([None, None, *LETTERS], [1], size=SIZE)
 

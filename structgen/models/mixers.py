@@ -1,0 +1,58 @@
+"""Let state-space layers that start a run from an empty state read it token by token.
+
+Why: Mamba's and Jamba's layers in `transformers` continue from their state with a single token only. All other layers
+could read a run of draft tokens in one pass.
+What: while `reading_runs` lasts, these layers call themselves once for each token of a run. The others read it whole.
+Invariant: the outputs are those of single tokens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+__all__ = ["mixers_of", "reading_runs"]
+
+
+def mixers_of(model: Any) -> list[Any]:
+    """Return the state-space layers of a model that take a cache."""
+    return [
+        module
+        for module in model.modules()
+        if "A_log" in dict(module.named_parameters(recurse=False)) and _takes_cache(module)
+    ]
+
+
+@contextlib.contextmanager
+def reading_runs(mixers: Sequence[Any]) -> Iterator[None]:
+    """Replace the forward function of these layers while the block runs."""
+    for module in mixers:
+        module.forward = _token_by_token(module.forward)
+    try:
+        yield
+    finally:
+        for module in mixers:
+            del module.forward  # the class has it, too
+
+
+def _takes_cache(module: Any) -> bool:
+    names = inspect.signature(module.forward).parameters
+    return "hidden_states" in names and ("cache" in names or "cache_params" in names)
+
+
+def _token_by_token(forward: Callable[..., Any]) -> Callable[..., Any]:
+    def each_token(hidden_states: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
+        count = hidden_states.shape[1]
+        mask = options.get("attention_mask")
+        outputs = []
+        for index in range(count):
+            if mask is not None and mask.shape[-1] == count:
+                options["attention_mask"] = mask[..., index : index + 1]
+            outputs.append(forward(hidden_states[:, index : index + 1], *arguments, **options))
+        return torch.cat(outputs, dim=1)
+
+    return each_token

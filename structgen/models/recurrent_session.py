@@ -1,0 +1,230 @@
+"""`RecurrentSession`: one cache for each row, of a model whose memory is a state that tokens change and cannot leave.
+
+Why: a state cannot be cropped. Reading the whole text again for each rejected draft token would cost more than drafts
+save.
+What: before each pass over a row the state is copied. A rollback puts the copy back; the tokens of the pass that remain
+are read again together with those of the next pass, so it costs no pass of its own. A draft tree is read as one batch,
+with one row for each path from the root to a leaf. Only a tree without branches leaves a state behind.
+Invariant: a row's logits are those of one forward pass over its own tokens, up to the rounding of the kernels.
+Cost: a copy of the recurrent state for each pass; keys and values are shared with the copy. A rollback beyond the last
+pass reads all tokens again.
+Source: Wu et al. 2025 (STree) read trees in one scan, with a kernel of their own. Here, tokens that several paths have
+in common are read once for each.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from structgen.protocols import SessionCapabilities, Tree
+
+from .cached_session import Tokens, to_numpy
+from .caches import memory_of, positions
+from .mixers import mixers_of, reading_runs
+from .separate_session import SeparateSession
+from .tree_checks import check_decided, check_path, check_trees
+
+__all__ = ["RecurrentSession"]
+
+
+@dataclass
+class _Undecided:
+    """A tree that was read and for which `keep` was not called yet."""
+
+    tokens: list[int]
+    parents: list[int]
+    logits: torch.Tensor
+    """The logits after the run and after each node, ``[1 + nodes, size]``."""
+
+
+@dataclass
+class _LastPass:
+    """The last pass over a row."""
+
+    before: Any = None
+    """A copy of the cache from before it; None if there is none."""
+    read: list[int] = field(default_factory=list)
+    """The tokens that it read, which the cache holds."""
+    unread: list[int] = field(default_factory=list)
+    """Tokens of the row that are to be read again, because the cache was put back to before them."""
+
+
+class RecurrentSession(SeparateSession):
+    """One cache per row, with a copy from before the last pass."""
+
+    def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
+        self._mixers = mixers_of(model) if memory_of(model, size).mixes_tokens else []
+        self._passes = [_LastPass() for _ in prompts]
+        self._undecided: dict[int, _Undecided] = {}
+        super().__init__(model, size, prompts)
+        self._capabilities = SessionCapabilities(
+            scores_runs=True,
+            reads_trees=True,
+            crops_cheaply=True,
+            joins=True,
+            draft_limit=self._memory.same_up_to,
+        )
+
+    def logits_tensor(self) -> torch.Tensor:
+        """See `CachedSession.logits_tensor`."""
+        check_decided(self._undecided)
+        return super().logits_tensor()
+
+    def select(self, rows: Sequence[int]) -> None:
+        """See `Session.select`."""
+        check_decided(self._undecided)
+        super().select(rows)
+        self._passes = [copy.deepcopy(self._passes[row]) for row in rows]
+
+    def join(self, other: SeparateSession) -> None:
+        """See `Session.join`."""
+        check_decided(self._undecided)
+        assert isinstance(other, RecurrentSession)
+        super().join(other)
+        self._passes += other._passes
+
+    def rollback(self, row: int, n: int) -> None:
+        """See `Session.rollback`."""
+        check_decided(self._undecided)
+        super().rollback(row, n)
+
+    def append_trees(self, tokens: Tokens, trees: Sequence[Tree]) -> list[NDArray[np.float32]]:
+        """See `Session.append_trees`."""
+        self._check_rows(tokens)
+        self._check_rows(trees)
+        check_decided(self._undecided)
+        check_trees(trees)
+        scores = []
+        last = list(self._last)
+        for row, (run, (nodes, parents)) in enumerate(zip(tokens, trees, strict=True)):
+            logits = self._read_tree(row, run, nodes, parents)
+            self._tokens[row].extend(run)
+            if run:
+                self._stale.discard(row)
+                last[row] = logits[len(run) - 1]
+            after = torch.cat([last[row][None], logits[len(run) :]])
+            self._undecided[row] = _Undecided(list(nodes), list(parents), after)
+            scores.append(to_numpy(logits))
+        self._last, self._array = torch.stack(last), None
+        return scores
+
+    def keep(self, row: int, nodes: Sequence[int]) -> None:
+        """See `Session.keep`."""
+        tree = self._undecided.get(row)
+        check_path(row, None if tree is None else tree.parents, nodes)
+        tree = self._undecided.pop(row)
+        known, kept = self._passes[row], [tree.tokens[node] for node in nodes]
+        held = len(known.read) - len(tree.tokens)
+        if tree.tokens and (len(nodes) < len(tree.tokens) or not known.read):
+            run = known.read[:held] if known.read else known.unread
+            self._put_back(row, [*run, *kept])
+        self._tokens[row].extend(kept)
+        if nodes:
+            with torch.inference_mode():
+                self._last[row] = tree.logits[1 + nodes[-1]]
+            self._array = None
+            self._stale.discard(row)
+
+    def _read_tree(
+        self, row: int, run: Sequence[int], nodes: Sequence[int], parents: Sequence[int]
+    ) -> torch.Tensor:
+        """Read a run and a tree; return the logits after each of their tokens."""
+        if not run and not nodes:
+            return self._last.new_empty((0, self._size))
+        is_chain = all(parent == node - 1 for node, parent in enumerate(parents))
+        if is_chain:
+            return self._read_row(row, [*run, *nodes], every=True)
+        known, start = self._passes[row], len(self._tokens[row]) - len(self._passes[row].unread)
+        unread = [*known.unread, *run]
+        paths = _paths(parents)
+        known.before, known.read, known.unread = self._caches[row], [], unread
+        longest = max(map(len, paths))
+        ids = torch.tensor(
+            [[*unread, *(nodes[node] for node in path), *[0] * (longest - len(path))] for path in paths]
+        )
+        cache = _copy(self._caches[row])
+        cache.reorder_cache(torch.zeros(len(paths), dtype=torch.long, device=self._last.device))
+        inputs = {}
+        if self._memory.wants_positions:
+            inputs["position_ids"] = (
+                positions(start, ids.shape[1]).expand(len(paths), -1).to(self._model.device)
+            )
+        with reading_runs(self._mixers):
+            logits = self._forward(ids, cache, longest + len(run), **inputs)
+        found = logits.new_empty((len(run) + len(nodes), self._size))
+        found[: len(run)] = logits[0, : len(run)]
+        for branch, path in enumerate(paths):
+            for depth, node in enumerate(path):
+                found[len(run) + node] = logits[branch, len(run) + depth]
+        return found
+
+    def _put_back(self, row: int, unread: list[int]) -> None:
+        """Put the cache back to before the last pass; `unread` are the tokens of the row that it then lacks."""
+        known = self._passes[row]
+        self._caches[row], known.before, known.read, known.unread = known.before, None, [], unread
+
+    def _take_back(self, row: int, n: int) -> None:
+        known = self._passes[row]
+        mine = [*known.read, *known.unread]
+        if n <= len(known.unread):
+            del known.unread[len(known.unread) - n :]
+        elif n <= len(mine) and known.before is not None:
+            self._put_back(row, mine[: len(mine) - n])
+        else:
+            del self._tokens[row][len(self._tokens[row]) - n :]
+            self._rebuild(row)
+            return
+        del self._tokens[row][len(self._tokens[row]) - n :]
+
+    def _rebuild(self, row: int) -> None:
+        super()._rebuild(row)
+        self._passes[row] = _LastPass()
+
+    def _read_row(self, row: int, new: Sequence[int], every: bool) -> torch.Tensor:
+        known = self._passes[row]
+        run = [*known.unread, *new]
+        start = len(self._tokens[row]) - len(known.unread)
+        known.before = _copy(self._caches[row]) if start else None
+        known.read, known.unread = run, []
+        inputs = {}
+        if self._memory.wants_positions:
+            inputs["position_ids"] = positions(start, len(run)).to(self._model.device)
+        keep = len(new) if every else 1
+        with reading_runs(self._mixers if start and len(run) > 1 else ()):
+            return self._forward(torch.tensor([run]), self._caches[row], keep, **inputs)[0]
+
+
+def _copy(cache: Any) -> Any:
+    """Return a copy of a cache. Its layers write into recurrent states, and replace keys and values."""
+    other = copy.copy(cache)
+    other.layers = []
+    for layer in cache.layers:
+        mine = copy.copy(layer)
+        for name, value in vars(layer).items():
+            if isinstance(value, dict):
+                copied = {
+                    key: one.clone() if isinstance(one, torch.Tensor) else one for key, one in value.items()
+                }
+                setattr(mine, name, copied)
+        other.layers.append(mine)
+    return other
+
+
+def _paths(parents: Sequence[int]) -> list[list[int]]:
+    """Return the nodes of each path from the root to a leaf."""
+    leaves = set(range(len(parents))) - set(parents)
+    found = []
+    for leaf in sorted(leaves):
+        path, node = [], leaf
+        while node >= 0:
+            path.append(node)
+            node = parents[node]
+        found.append(path[::-1])
+    return found
