@@ -249,7 +249,7 @@ class Matcher(NativeText):
         return False
 
     @property
-    def draft_key(self) -> Any:
+    def draft_key(self) -> Constraint:
         """The constraint: texts of equal constraints may share drafts."""
         return self.constraint
 

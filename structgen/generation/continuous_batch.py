@@ -24,13 +24,13 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import ModelError, OptionError
-from structgen.protocols import capabilities_of
+from structgen.protocols import capabilities_of, token_cache_bytes
 
 from .batch_row import BatchRow
 from .drafting import NO_DRAFT, DraftedTokens, Drafting
@@ -101,7 +101,7 @@ class ContinuousBatch:
 
     def __init__(
         self,
-        model: Any,
+        model: LanguageModel,
         *,
         most_rows: int = 16,
         patience: float = 0.01,
@@ -117,7 +117,7 @@ class ContinuousBatch:
         self._patience = patience
         self._prompt_tokens = prompt_tokens
         self._drafting = drafting
-        self._prefixes = PrefixCache(prefix_bytes, model.cache_bytes_per_token)
+        self._prefixes = PrefixCache(prefix_bytes, token_cache_bytes(model))
         self._threads = TaskThreads(patience, 2 * most_rows)
         self._waiting: deque[_Arrival] = deque()
         self._arriving: _Arrival | None = None
@@ -241,8 +241,9 @@ class ContinuousBatch:
         ended = [
             member for member in self._members if member.state == "pending" and member.row.finish is not None
         ]
-        for member in ended if self._drafting is not None else ():
-            self._drafting.on_end(member.row)
+        if self._drafting is not None:
+            for member in ended:
+                self._drafting.on_end(member.row)
         self._keep([member for member in self._members if member not in ended])
 
     def _keep(self, members: list[BatchRow]) -> None:
@@ -322,7 +323,7 @@ class ContinuousBatch:
 
     def _join(self, arrival: _Arrival) -> None:
         session = arrival.session
-        can = session.capabilities
+        can = capabilities_of(session)
         drafting = self._drafting if can_draft(session) else None
         scores = np.array(session.logits()[:1], dtype=np.float32)
         if len(arrival.rows) > 1:
@@ -405,7 +406,7 @@ class ContinuousBatch:
             [member.row for member in going],
             [len(tokens) for tokens in pending],
             rows_in_pass=len(self._members),
-            pads=is_alone and self._session.capabilities.takes_padding,
+            pads=is_alone and capabilities_of(self._session).takes_padding,
         )
 
     def _read(
@@ -436,7 +437,7 @@ class ContinuousBatch:
         else:
             session.append(pending)
             # The array belongs to the session and may change before the draw ends.
-            scores = np.array(session.logits(), dtype=np.float32)[:, None]
+            scores = list(np.array(session.logits(), dtype=np.float32)[:, None])
         if self._drafting is not None:
             longest = max(len(mine) + len(tree) for mine, tree in zip(pending, trees, strict=True))
             self._drafting.on_pass(len(self._members), longest, time.perf_counter() - before)

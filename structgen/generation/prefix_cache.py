@@ -15,6 +15,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+from structgen.protocols import capabilities_of
+
 from .prefix_logits import common_length
 
 __all__ = ["PrefixCache"]
@@ -59,7 +61,7 @@ class PrefixCache:
 
     def keep(self, prompt: Sequence[int], scope: Any, session: Any) -> None:
         """Keep a copy of a session of one row, which has read a prompt and nothing else."""
-        can = session.capabilities
+        can = capabilities_of(session)
         key, common = self._longest(prompt, scope)
         if not (can.forks and can.crops_cheaply and can.joins) or len(prompt) - common < _LEAST_TOKENS:
             return

@@ -241,7 +241,7 @@ class Goodput:
         least = max(1, *pending)
         # A fixed batch ends with its last row: the tokens of rows that are ahead are worth less.
         margin = self.margin**2 if leads and rows > 1 else self.margin
-        worth = [math.exp(-one / _LEAD_DECAY) for one in leads] or [1.0] * rows
+        worth = [math.exp(-lead / _LEAD_DECAY) for lead in leads] or [1.0] * rows
         # Draft tokens of shorter rows, up to the length of the longest, cost nothing.
         expected = sum(
             value * (1 + sum(chances[: least - mine]))

@@ -75,7 +75,7 @@ class GenerationDrafts:
         self._model = model
         self._vocabulary = model.vocabulary
         self._eos = frozenset(model.vocabulary.eos_ids)
-        self._rows: dict[Any, _Row] = {}
+        self._rows: dict[Row, _Row] = {}
         self._rows_in_pass = 1
         self._idle = self._rested = 0
         self._is_resting = False
@@ -94,7 +94,7 @@ class GenerationDrafts:
         self.wants_hidden_states = any(record.wants_hidden_states for record in speculation.records)
 
     def propose(
-        self, rows: Sequence[Any], hidden: Sequence[Any] | None = None, *, trees: bool, pads: bool = False
+        self, rows: Sequence[Row], hidden: Sequence[Any] | None = None, *, trees: bool, pads: bool = False
     ) -> list[DraftTree]:
         """See `Drafting.propose`."""
         self._rows_in_pass = max(1, len(rows))
@@ -109,12 +109,12 @@ class GenerationDrafts:
                 for index, row in enumerate(rows)
             ]
             written = [len(row.tokens) for row in rows]
-            leads = [one - min(written) for one in written]
+            leads = [length - min(written) for length in written]
             self._cut(rows, grown, [len(row.pending) for row in rows], costs, leads)
         self._drafting += time.perf_counter() - before
         return [grown_tree.tree for grown_tree in grown]
 
-    def grow(self, row: Any, *, trees: bool) -> None:
+    def grow(self, row: Row, *, trees: bool) -> None:
         """See `Drafting.grow`."""
         if self._is_resting:
             return
@@ -125,7 +125,7 @@ class GenerationDrafts:
         self._drafting += time.perf_counter() - before
 
     def choose(
-        self, rows: Sequence[Any], pending: Sequence[int], *, rows_in_pass: int, pads: bool = False
+        self, rows: Sequence[Row], pending: Sequence[int], *, rows_in_pass: int, pads: bool = False
     ) -> list[DraftTree]:
         """See `Drafting.choose`."""
         self._rows_in_pass = max(1, rows_in_pass)
@@ -140,9 +140,9 @@ class GenerationDrafts:
             )
             self._cut(rows, grown, pending, costs, ())
         self._is_resting = self._rests()
-        return [one.tree for one in grown]
+        return [grown_tree.tree for grown_tree in grown]
 
-    def _taken(self, row: Any) -> GrownTree:
+    def _taken(self, row: Row) -> GrownTree:
         """Return what was grown for a row, if it still follows the row's text."""
         known = self._rows.get(row)
         if known is None or known.grown_at != (len(row.tokens), row.retries):
@@ -151,7 +151,7 @@ class GenerationDrafts:
 
     def _cut(
         self,
-        rows: Sequence[Any],
+        rows: Sequence[Row],
         grown: Sequence[GrownTree],
         pending: Sequence[int],
         costs: Costs,
@@ -161,21 +161,23 @@ class GenerationDrafts:
         if not any(pending):
             kept = [0] * len(rows)  # a token can be drawn before the next pass
         elif self.replaces_draws:
-            kept = [len(one.tree) for one in grown]  # decided while the trees grew
+            kept = [len(grown_tree.tree) for grown_tree in grown]  # decided while the trees grew
         else:
-            kept = self._all.nodes_to_read([one.tree.reach for one in grown], pending, costs, leads)
+            kept = self._all.nodes_to_read(
+                [grown_tree.tree.reach for grown_tree in grown], pending, costs, leads
+            )
         self._reads = max([*kept, 0.8 * self._reads])
-        for one, size in zip(grown, kept, strict=True):
-            one.cut(size)
+        for grown_tree, size in zip(grown, kept, strict=True):
+            grown_tree.cut(size)
         if costs.pads and any(pending) and rows[0].options.speculate:
             self._pad(rows[0], grown[0].tree)
-        self._idle = 0 if any(len(one.tree) for one in grown) else self._idle + 1
+        self._idle = 0 if any(len(grown_tree.tree) for grown_tree in grown) else self._idle + 1
 
     def _forget_grown(self) -> None:
         for known in self._rows.values():
             known.grown = GrownTree(DraftTree())
 
-    def draw(self, row: Any, node: int, distribution: StepDistribution, uniform: float) -> int | None:
+    def draw(self, row: Row, node: int, distribution: StepDistribution, uniform: float) -> int | None:
         """Draw the token at a node with the verifier; None if no children were drawn there."""
         known = self._rows.get(row)
         sampled = None if known is None else known.grown.sampled.get(node)
@@ -263,7 +265,7 @@ class GenerationDrafts:
         self._rested = (self._rested + 1) % _EVERY
         return self._rested != 0
 
-    def _known(self, row: Any) -> _Row:
+    def _known(self, row: Row) -> _Row:
         known = self._rows.get(row)
         if known is None:
             constraint = row.matcher.draft_key
