@@ -34,6 +34,7 @@ __all__ = [
     "ForcedBytes",
     "Proposal",
     "RowDrafter",
+    "SilentRow",
     "Start",
     "TokenLookup",
 ]
@@ -126,6 +127,17 @@ class RowDrafter(Protocol):
     def finish(self, tokens: Sequence[int]) -> None:
         """Called when the row has ended, with all its tokens, prompt included."""
         return
+
+
+class SilentRow(RowDrafter):
+    """Proposes nothing, for a row that its drafter cannot help."""
+
+    def propose(self, context: Context) -> Iterable[Proposal]:
+        """Return no proposals."""
+        return ()
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        """Do nothing."""
 
 
 class Drafter(Protocol):

@@ -8,14 +8,14 @@
 Cost: a pass of that model for every draft token. So drafts stop early, by `most` and by the probability that a token is
 reached at all.
 Source: Leviathan et al. 2023; Xia et al. 2025 (SWIFT); Entezari Zarch et al. 2025 (DEL); Ramakrishnan et al. 2025
-(OmniDraft).
+(OmniDraft); Yang et al. 2025 (LongSpec), for the window; SpecMemo (2025), for the bound of memory.
 """
 
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,19 @@ from numpy.typing import NDArray
 
 from structgen.errors import ModelError, OptionError, VocabularyMismatch, a_kind
 from structgen.generation.distributions import log_sum_exp
-from structgen.protocols import is_language_model
+from structgen.generation.prefix_logits import common_length
+from structgen.protocols import is_language_model, token_cache_bytes
 from structgen.vocabulary import Vocabulary
 
 from .checks import check_number, check_whole
-from .drafters import Context, Proposal, RowDrafter, Start
+from .drafters import Context, Proposal, RowDrafter, SilentRow, Start
 from .recycling import most_probable
 
 __all__ = ["DraftModel", "LayerSkip"]
 
 Array = NDArray[Any]
+_SINKS = 4
+"""The number of first tokens that a window keeps: models attend to them whatever they are (Xiao et al. 2024)."""
 _MIN_TEMPERATURE = 0.05
 """The lowest temperature of a drafter's distribution: a greedy draft needs one, too."""
 
@@ -45,11 +48,24 @@ class DraftModel:
         most: The largest number of tokens of a draft path.
         least: The probability that a node must have for the draft to go on from it.
         width: The number of alternatives proposed at a node.
+        window: The number of last tokens that it reads, after the first `_SINKS` of the text, so that its KV cache does
+            not grow with the text (LongSpec); None for all. It holds up to one and a half times as many.
+        most_bytes: Memory for the KV caches of all its rows (SpecMemo). Rows for which there is no room get no drafts
+            of it. None for no bound; a bound needs a `window` or a model with a known context length.
     """
 
     gives_distributions = True
 
-    def __init__(self, model: Any, *, most: int = 6, least: float = 0.3, width: int = 2) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        most: int = 6,
+        least: float = 0.3,
+        width: int = 2,
+        window: int | None = None,
+        most_bytes: int | None = None,
+    ) -> None:
         if not is_language_model(model):
             raise OptionError(
                 f"a draft model is a structgen model; this is {a_kind(model)}",
@@ -58,19 +74,43 @@ class DraftModel:
         _check_reach(most, least)
         check_whole("width", width)
         self.model = model
-        self.most, self.least, self.width = most, least, width
+        if window is not None:
+            check_whole("window", window, high=1_000_000)
+        self.most, self.least, self.width, self.window = most, least, width, window
+        self.most_rows = None if most_bytes is None else self._rows_in(most_bytes)
+        """The largest number of rows that draft with it at a time; None for no bound."""
+        self._rows: weakref.WeakSet[_DraftSession] = weakref.WeakSet()
         self._shared: dict[str, bool] = {}
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
+        if self.most_rows is not None and len(self._rows) >= self.most_rows:
+            return SilentRow()
         if self._shares(start.vocabulary):
-            return _SameRow(self.model, start, self.most, self.least, self.width)
+            return _SameRow(self._session(), start, self.most, self.least, self.width)
         if not start.vocabulary.encode("a") or not self.model.vocabulary.encode("a"):
             raise VocabularyMismatch(
                 "the draft model has another vocabulary than the model, and there is no tokenizer to translate",
                 hint="Give both a tokenizer that encodes text, or use a draft model with the same vocabulary.",
             )
-        return _OtherRow(self.model, start, self.most)
+        return _OtherRow(self._session(), start, self.most)
+
+    def _session(self) -> _DraftSession:
+        session = _DraftSession(self.model, self.window)
+        self._rows.add(session)
+        return session
+
+    def _rows_in(self, most_bytes: int) -> int:
+        """Return for how many rows there is room."""
+        check_whole("most_bytes", most_bytes, high=1 << 60)
+        tokens = self.model.context_length if self.window is None else _held_tokens(self.window)
+        token_bytes = token_cache_bytes(self.model)
+        if tokens is None or not token_bytes:
+            raise OptionError(
+                "most_bytes bounds the KV caches of the draft model, whose size is not known",
+                hint="Give a window as well, and a model that states cache_bytes_per_token.",
+            )
+        return most_bytes // (tokens * token_bytes)
 
     def _shares(self, vocabulary: Vocabulary) -> bool:
         name = vocabulary.fingerprint
@@ -84,24 +124,31 @@ def _check_reach(most: int, least: float) -> None:
     check_number("least", least)
 
 
+def _held_tokens(window: int) -> int:
+    """Return the largest number of tokens that a session with this window holds."""
+    return _SINKS + window + window // 2
+
+
 class _DraftSession:
     """One row of a draft model, which moves to any prefix."""
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    def __init__(self, model: Any, window: int | None = None) -> None:
+        self.model = model
+        self._window = window
         self._session: Any = None
         self._held: list[int] = []
+        self._base = _SINKS
+        """The session holds the first `_SINKS` tokens of the text, and those from this position on."""
 
     def logits(self, tokens: Sequence[int]) -> Array | None:
         """Return the logits after `tokens`; None if they exceed the model's context."""
-        length = self._model.context_length
+        tokens = self._seen(tokens)
+        length = self.model.context_length
         if not tokens or (length is not None and len(tokens) > length):
             return None
         if self._session is None:
-            self._session, self._held = self._model.start([list(tokens)]), list(tokens)
-        common = sum(
-            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._held, tokens, strict=False))
-        )
+            self._session, self._held = self.model.start([list(tokens)]), list(tokens)
+        common = common_length(self._held, tokens)
         common = min(common, len(tokens) - 1) if common < len(self._held) else common
         if common < len(self._held):
             self._session.rollback(0, len(self._held) - common)
@@ -111,11 +158,23 @@ class _DraftSession:
         logits: Array = self._session.logits()[0]
         return logits
 
+    def _seen(self, tokens: Sequence[int]) -> Sequence[int]:
+        """Return the tokens that the draft model reads. The window moves in steps of half of it."""
+        window = self._window
+        if window is None or len(tokens) <= _held_tokens(window):
+            return tokens
+        if not 0 <= len(tokens) - self._base - window <= window // 2:
+            self._base, self._session = (
+                len(tokens) - window,
+                None,
+            )  # a new session: the old one cannot forget tokens
+        return [*tokens[:_SINKS], *tokens[self._base :]]
+
 
 class _SameRow(RowDrafter):
-    def __init__(self, model: Any, start: Start, most: int, least: float, width: int) -> None:
-        self._drafts = _DraftSession(model)
-        self._size, self._known = start.vocabulary.size, model.vocabulary.size
+    def __init__(self, session: _DraftSession, start: Start, most: int, least: float, width: int) -> None:
+        self._drafts = session
+        self._size, self._known = start.vocabulary.size, session.model.vocabulary.size
         self._most, self._least, self._width = most, least, width
         self._temperature = max(start.temperature, _MIN_TEMPERATURE)
 
@@ -170,9 +229,9 @@ def _are_the_same(first: Vocabulary, second: Vocabulary) -> bool:
 
 
 class _OtherRow(RowDrafter):
-    def __init__(self, model: Any, start: Start, most: int) -> None:
-        self._drafts = _DraftSession(model)
-        self._model = model
+    def __init__(self, session: _DraftSession, start: Start, most: int) -> None:
+        self._drafts = session
+        self._model = session.model
         self._vocabulary = start.vocabulary
         self._most = most
         self._tokens: list[int] = []
@@ -325,7 +384,7 @@ class _SkipRow(RowDrafter):
     def _take(self) -> None:
         drafter = self._drafter
         self._draft = drafter.draft
-        self._row = _SameRow(self._draft, self._start, drafter.most, drafter.least, 1)
+        self._row = _SameRow(_DraftSession(self._draft), self._start, drafter.most, drafter.least, 1)
 
 
 class _Skeleton:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from structgen.errors import OptionError
 
 from .checks import check_whole
-from .drafters import CONTEXT, Context, Proposal, RowDrafter, Start
+from .drafters import CONTEXT, Context, Proposal, RowDrafter, SilentRow, Start
 from .suffixes import BREAK, SuffixIndex
 
 __all__ = ["LogitNGrams", "SuffixStore", "TokenRecycling", "TriGrams", "most_probable"]
@@ -254,7 +254,7 @@ class SuffixStore:
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
         if start.constraint is None:
-            return _Silent()
+            return SilentRow()
         texts = self._texts.get(start.constraint)
         if texts is None:
             texts = Texts(self._longest, self._width, self._most)
@@ -335,11 +335,3 @@ class _StoredRow(RowDrafter):
         """See `RowDrafter.finish`."""
         if len(tokens) > self.prompt:
             self.store.keep(self.constraint, self.texts, tokens[self.prompt :])
-
-
-class _Silent(RowDrafter):
-    def propose(self, context: Context) -> Iterable[Proposal]:
-        return ()
-
-    def observe(self, tokens: Sequence[int], start: int) -> None:
-        """NoDraft."""

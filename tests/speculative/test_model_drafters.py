@@ -322,3 +322,70 @@ def test_draft_models_that_cannot_read_the_text() -> None:
         assert "tokenizer" in str(reported.value)
     with pytest.raises(OptionError, match="a draft model is a structgen model; this is a str"):
         DraftModel("small")
+
+
+def test_a_window_bounds_what_the_draft_model_holds() -> None:
+    """The texts are the same; no session holds more than the first tokens and one and a half windows."""
+    held: list[int] = []
+
+    class Bounded(Whole):
+        def start(self, prompts: Sequence[Sequence[int]]) -> ToySession:
+            session = super().start(prompts)
+            inner = session.append
+
+            def noted(tokens: Sequence[Sequence[int]]) -> None:
+                inner(tokens)
+                held.append(len(session.rows[0][0]))
+
+            session.append = noted  # type: ignore[method-assign]
+            held.append(len(session.rows[0][0]))
+            return session
+
+    model = Whole(VOCABULARY, peaked(3))
+    options = SamplingOptions(seed=1, max_tokens=60)
+    (plain,) = generate_tokens(model, [[0, 1, 2]], [None], options)
+    assert len(plain.tokens) > 40
+    drafter = DraftModel(Bounded(VOCABULARY, peaked(3)), window=8)
+    speculation = speculating(drafter)
+    (found,) = generate_tokens(model, [[0, 1, 2]], [None], options, drafting=speculation.start(model))
+    assert found.tokens == plain.tokens
+    assert 8 < max(held) <= 4 + 8 + 4
+    assert found.drafted_tokens > 0
+
+
+def test_a_long_window_drafts_as_without_one() -> None:
+    model = Whole(VOCABULARY, peaked(3))
+    options = SamplingOptions(seed=1, max_tokens=40)
+    found = [
+        generate_tokens(
+            model,
+            [[0, 1, 2]],
+            [None],
+            options,
+            drafting=speculating(DraftModel(Whole(VOCABULARY, peaked(3)), window=window)).start(model),
+        )[0]
+        for window in (None, 100)
+    ]
+    assert found[0].tokens == found[1].tokens
+    assert found[0].accepted_tokens == found[1].accepted_tokens > 0
+
+
+def test_rows_beyond_the_memory_get_no_drafts() -> None:
+    model = Whole(VOCABULARY, peaked(3))
+    small = Whole(VOCABULARY, peaked(3))
+    small.cache_bytes_per_token = 10
+    drafter = DraftModel(small, window=8, most_bytes=2 * 160)  # 4 + 8 + 4 tokens of 10 bytes for each row
+    assert drafter.most_rows == 2
+    options = SamplingOptions(seed=1, max_tokens=20)
+    plain = generate_tokens(model, PROMPTS, [None] * 3, options)
+    for _ in range(2):  # rows that have ended leave their memory to others
+        found = generate_tokens(
+            model, PROMPTS, [None] * 3, options, drafting=speculating(drafter).start(model)
+        )
+        assert [one.tokens for one in found] == [one.tokens for one in plain]
+        assert [one.drafted_tokens > 0 for one in found] == [True, True, False]
+
+
+def test_a_bound_of_memory_needs_a_known_size() -> None:
+    with pytest.raises(OptionError, match="whose size is not known"):
+        DraftModel(ToyModel(VOCABULARY, peaked(3)), most_bytes=1000)
