@@ -19,7 +19,16 @@ from .completion_request import CompletionRequest
 from .errors import ApiError, failed
 from .ticket import SequenceRow
 
-__all__ = ["Answer", "Choice", "choice_of", "failure", "new_call_id", "usage_of", "whole_turn"]
+__all__ = [
+    "Answer",
+    "Choice",
+    "choice_of",
+    "failure",
+    "new_call_id",
+    "unreadable_turn",
+    "usage_of",
+    "whole_turn",
+]
 
 _LEAST_LOGPROB = -9999.0
 _REASONS = {"complete": "stop", "stop": "stop", "length": "length"}
@@ -203,12 +212,23 @@ def _legacy(scored: list[dict[str, Any]], *, has_top: bool) -> dict[str, Any]:
     }
 
 
+def unreadable_turn(error: OutputInvalid) -> ApiError:
+    """Return the error for an answer that cannot be read as a turn of its tool format."""
+    cause = "the answer cannot be read as a turn of its tool format"
+    return ApiError(500, str(error), code="internal_error", log_message=cause)
+
+
 def whole_turn(reader: PartialTurn, text: str, *, is_cut_off: bool = False) -> PartialTurn:
     """Return the reader after it has read a finished text. Raises `ApiError` if the text is not a turn."""
     try:
         reader.feed(text, ends=True)
     except OutputInvalid as error:
-        raise ApiError(500, str(error), code="internal_error") from None
+        raise unreadable_turn(error) from None
     if not (reader.is_whole or is_cut_off):
-        raise ApiError(500, f"the turn has no end: {text[-80:]!r}", code="internal_error")
+        raise ApiError(
+            500,
+            f"the turn has no end: {text[-80:]!r}",
+            code="internal_error",
+            log_message="the turn has no end",
+        )
     return reader

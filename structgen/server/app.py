@@ -22,6 +22,7 @@ from .completion_request import CompletionRequest, Endpoint
 from .errors import ApiError, bad_request
 from .paths import ENDPOINTS, OPEN_PATHS, path_in_app
 from .prompt_threads import SHORT
+from .request_ids import REQUEST_ID_HEADER, RequestIds, report_failure, request_id
 from .service import Client, RunningRequest, Service
 from .streaming import chunks_of
 
@@ -76,8 +77,9 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
             allow_origins=list(origins),
             allow_methods=["GET", "POST"],
             allow_headers=["*"],
-            expose_headers=["Retry-After"],
+            expose_headers=["Retry-After", REQUEST_ID_HEADER],
         )
+    app.add_middleware(RequestIds)  # the last one is the outermost
     return app
 
 
@@ -104,14 +106,17 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
 def _add_status_pages(app: FastAPI, service: Service) -> None:
     @app.api_route("/health", methods=["GET", "HEAD"])
     async def health() -> Response:
+        status = "ok"
         if service.is_closed:
-            return JSONResponse({"status": "the model's thread has ended"}, 503)
-        if service.is_draining:
-            return JSONResponse({"status": "draining", "open": service.open}, 503)
-        if (seconds := service.model_thread.stalled_seconds) is not None:
+            status = "the model's thread has ended"
+        elif service.is_draining:
+            status = "draining"
+        elif (seconds := service.model_thread.stalled_seconds) is not None:
             status = f"no step of the model was finished for {seconds:.0f} s"
-            return JSONResponse({"status": status, "open": service.open}, 503)
-        return JSONResponse({"status": "ok", "open": service.open})
+        if status == "ok":
+            return JSONResponse({"status": status, "open": service.open})
+        report_failure(503, f"/health: {status}")
+        return JSONResponse({"status": status, "open": service.open, "request_id": request_id()}, 503)
 
     @app.get("/metrics")
     async def metrics() -> Response:
@@ -121,6 +126,7 @@ def _add_status_pages(app: FastAPI, service: Service) -> None:
 def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(ApiError)
     async def api_error(request: Request, error: ApiError) -> Response:
+        error.report()
         return JSONResponse(error.body, error.status, error.headers)
 
     @app.exception_handler(HTTPException)
@@ -130,7 +136,9 @@ def _add_error_handlers(app: FastAPI) -> None:
             message += f". The paths of this server are {', '.join(ENDPOINTS)}."
         elif allowed := (error.headers or {}).get("Allow"):
             message += f". Send {allowed}."
-        return JSONResponse(ApiError(error.status_code, message).body, error.status_code, error.headers)
+        shown = ApiError(error.status_code, message)
+        shown.report()
+        return JSONResponse(shown.body, shown.status, error.headers)
 
 
 class _Gate:
@@ -162,15 +170,14 @@ class _Gate:
             else:
                 await self._app(scope, receive, counted)
         except Exception:
-            logger.exception("a request failed")
+            logger.exception("request %s: status 500 internal_error: an unexpected exception", request_id())
             if status:
                 raise
-            error = ApiError(500, "an internal error; the server's log says more", code="internal_error")
-            await JSONResponse(error.body, 500)(scope, receive, counted)
+            await JSONResponse(_internal_error().body, 500)(scope, receive, counted)
         finally:
-            self._service.metrics.requests.labels(
-                path if path in ENDPOINTS else "other", str(status or _GONE)
-            ).inc()
+            status = status or _GONE
+            self._service.metrics.requests.labels(path if path in ENDPOINTS else "other", str(status)).inc()
+            logger.info("request %s: %s %.200r: status %d", request_id(), scope["method"], path, status)
 
     def _may_enter(self, scope: Any) -> bool:
         if not self._keys:
@@ -262,12 +269,20 @@ async def _events(
             yield _event(part)
         yield b"data: [DONE]\n\n"
     except TimeoutError:
-        yield _event(_too_long(service).body)
+        yield _event(_reported(_too_long(service)))
     except ApiError as error:
-        yield _event(error.body)
+        yield _event(_reported(error))
     except Exception:
-        logger.exception("a stream failed")
-        yield _event(ApiError(500, "an internal error; the server's log says more").body)
+        logger.exception(
+            "request %s: status 500 internal_error: an unexpected exception in a stream", request_id()
+        )
+        yield _event(_internal_error().body)
+
+
+def _reported(error: ApiError) -> dict[str, Any]:
+    """Write an error to the log, and return its body."""
+    error.report()
+    return error.body
 
 
 def _event(part: dict[str, Any]) -> bytes:
@@ -293,7 +308,7 @@ class _Stream(StreamingResponse):
             async with asyncio.timeout_at(self._deadline + _TAKE_SECONDS):
                 await super().__call__(scope, receive, send)
         except TimeoutError:
-            logger.info("a client did not read its stream in time")
+            logger.info("request %s: the client did not read its stream in time", request_id())
         finally:
             await self._stack.aclose()
 
@@ -351,6 +366,10 @@ async def _unless_gone(request: Request, work: Coroutine[Any, Any, T], deadline:
 async def _until_gone(receive: Callable[[], Awaitable[Any]]) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _internal_error() -> ApiError:
+    return ApiError(500, "an internal error; the server's log says more", code="internal_error")
 
 
 def _too_long(service: Service) -> ApiError:

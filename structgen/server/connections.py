@@ -19,6 +19,7 @@ from structgen.extras import needed
 
 from .errors import ApiError
 from .paths import OPEN_PATHS, path_in_app
+from .request_ids import RequestIds
 from .settings import ServerSettings
 
 with needed("the server", extra="server"):
@@ -169,14 +170,14 @@ def guarded(settings: ServerSettings) -> type[_GuardedProtocol]:
 
 
 def _open_paths_alone(app: Any) -> Callable[..., Any]:
+    async def refused(scope: Any, receive: Any, send: Any) -> None:
+        error = ApiError(429, "too many connections are open; try again later", code="too_many_connections")
+        headers = {**error.headers, "Connection": "close"}
+        await JSONResponse(error.body, error.status, headers)(scope, receive, send)
+
     async def answered(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http" and path_in_app(scope) not in OPEN_PATHS:
-            error = ApiError(
-                429, "too many connections are open; try again later", code="too_many_connections"
-            )
-            await JSONResponse(error.body, error.status, {**error.headers, "Connection": "close"})(
-                scope, receive, send
-            )
+            await RequestIds(refused)(scope, receive, send)
         else:
             await app(scope, receive, send)
 

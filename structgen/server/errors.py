@@ -6,8 +6,10 @@ import copy
 import re
 from typing import Any
 
-from structgen.errors import GenerationError, LimitExceeded, PromptError, StructgenError
+from structgen.errors import GenerationError, LimitExceeded, ModelError, PromptError, StructgenError
 from structgen.serving.temporary_errors import temporary_status
+
+from .request_ids import report_failure, request_id
 
 __all__ = ["ApiError", "ShuttingDown", "as_text", "bad_request", "failed", "message_of", "of_error"]
 
@@ -46,17 +48,40 @@ class ApiError(Exception):
     """An error response."""
 
     def __init__(
-        self, status: int, message: str, *, param: str | None = None, code: str | None = None
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        log_message: str | None = None,
     ) -> None:
+        """Make an error.
+
+        Args:
+            status: The status of the response.
+            message: What the client reads.
+            param: The field at fault.
+            code: A name for programs.
+            log_message: What the log says instead of `message`, if that quotes a prompt or an answer.
+        """
         super().__init__(message)
         self.status, self.message, self.param, self.code = status, message, param, code
+        self.log_message = message if log_message is None else log_message
 
     @property
     def body(self) -> dict[str, Any]:
-        """Return the JSON body of the response, in OpenAI's format."""
+        """Return the JSON body of the response, in OpenAI's format, with the id of the current request."""
         kind = _TYPES.get(self.status, "invalid_request_error")
         fields = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        if (identity := request_id()) is not None:
+            fields["request_id"] = identity
         return {"error": {name: None if value is None else as_text(value) for name, value in fields.items()}}
+
+    def report(self) -> None:
+        """Write the cause to the log, if the status is 500 or more."""
+        if self.status >= 500:
+            report_failure(self.status, as_text(self.log_message), code=self.code)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -130,4 +155,7 @@ def failed(error: StructgenError) -> ApiError:
         return ApiError(
             temporary_status(error) or 422, message_of(error), code=error.limit or "limit_exceeded"
         )
-    return ApiError(500, message_of(error), code="internal_error")
+    # Messages of other types quote the answer or the constraint.
+    is_plain = type(error) in (GenerationError, ModelError)
+    log_message = None if is_plain else f"{type(error).__name__} during generation"
+    return ApiError(500, message_of(error), code="internal_error", log_message=log_message)

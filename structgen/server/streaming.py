@@ -14,7 +14,7 @@ from typing import Any
 from structgen.errors import OutputInvalid
 from structgen.tools.partial_turn import PartialTurn
 
-from .answers import Answer, choice_of, failure, new_call_id, usage_of
+from .answers import Answer, choice_of, failure, new_call_id, unreadable_turn, usage_of
 from .completion_request import CompletionRequest
 from .errors import ApiError
 from .service import RunningRequest
@@ -67,7 +67,13 @@ async def chunks_of(
 def _of_choice(error: ApiError, index: int, choices: int) -> ApiError:
     if choices == 1:
         return error
-    return ApiError(error.status, f"choice {index}: {error.message}", param=error.param, code=error.code)
+    return ApiError(
+        error.status,
+        f"choice {index}: {error.message}",
+        param=error.param,
+        code=error.code,
+        log_message=f"choice {index}: {error.log_message}",
+    )
 
 
 class ChoiceStream:
@@ -129,7 +135,7 @@ class ChoiceStream:
         try:
             reader.feed(text, ends=ends)
         except OutputInvalid as error:
-            raise ApiError(500, str(error), code="internal_error") from None
+            raise unreadable_turn(error) from None
         return reader.text
 
     def _call_deltas(self, reader: PartialTurn) -> Iterator[dict[str, Any]]:

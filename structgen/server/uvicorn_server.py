@@ -23,6 +23,7 @@ from structgen.extras import needed
 
 from .app import make_app
 from .connections import guarded
+from .logs import configure_logs
 from .service import Service
 
 with needed("the server", extra="server"):
@@ -51,7 +52,7 @@ def serve(
         service: The service, which is closed in the end.
         sockets: Sockets that are bound to an address.
         say: Prints a status line.
-        log_level: uvicorn's log level.
+        log_level: The lowest level that is logged; "info" logs every request.
 
     Returns:
         The exit status, 0.
@@ -59,6 +60,7 @@ def serve(
     Raises:
         ModelError: No process that compiles constraints starts.
     """
+    configure_logs(log_level)
     wait_until_ready(service)
     _Server(config_of(service, log_level), service, say).run(sockets)
     return 0
@@ -83,7 +85,7 @@ def config_of(service: Service, log_level: str = "warning") -> uvicorn.Config:
         http=guarded(service.settings),
         ws="none",
         log_level=log_level,
-        access_log=log_level in ("info", "debug", "trace"),
+        access_log=False,  # the application writes its own, with request ids
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=int(service.settings.drain_seconds) + 1,
         server_header=False,
