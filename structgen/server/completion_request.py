@@ -9,7 +9,7 @@ Invariant: an unsupported field is refused by its name. A request has at most on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -26,9 +26,18 @@ from .sampler_fields import RequestedSampler, read_sampler
 from .settings import ServerSettings
 from .tool_fields import RequestedTools, read_requested_tools, read_tool_format
 
-__all__ = ["CompletionRequest", "ConstraintSpec", "Endpoint", "read_request"]
+__all__ = [
+    "CompletionRequest",
+    "ConstraintSpec",
+    "Endpoint",
+    "check_combinations",
+    "read_closed",
+    "read_constraint",
+    "read_request",
+]
 
-Endpoint = Literal["chat", "completion"]
+Endpoint = Literal["chat", "completion", "response"]
+_PROMPTS: dict[Endpoint, str] = {"chat": "messages", "completion": "prompt", "response": "input"}
 _MOST_STOPS = 16
 _LONGEST_STOP = 1_000
 _MOST_LOGPROBS = 20
@@ -79,6 +88,16 @@ class CompletionRequest:
     """How reasoning is written before the answer; None without reasoning."""
     top_logprobs: int = 0
     """Number of most probable tokens to show for each position."""
+
+    @property
+    def has_messages(self) -> bool:
+        """Return whether the prompt is a list of messages."""
+        return self.endpoint != "completion"
+
+    @property
+    def prompt_param(self) -> str:
+        """Return the name of the field that holds the prompt, for errors."""
+        return _PROMPTS[self.endpoint]
 
     def reader(self) -> PartialTurn | None:
         """Return a reader of one answer, whole or while it is written; None if its text is the answer."""
@@ -137,10 +156,9 @@ def read_request(
         fields.only("echo", [False], "the prompt is not part of an answer")
         fields.only("best_of", [1], "use n, or a sampler (structgen.sampler)")
         fields.only("suffix", [""], "completions continue a prompt")
-    closes = None if own is None else own.take("closed")
-    if not isinstance(closes, bool | None):
-        raise bad_request("structgen.closed", f"structgen.closed is {closes!r:.60}; it is true or false")
-    spec = _constraint(fields, own, tools, reasoning, closes, settings)
+    closes = read_closed(own)
+    formats = _response_format(fields, settings.closed_objects if closes is None else closes)
+    spec = read_constraint(formats, fields, own, tools, reasoning, closes=closes)
     sampler = None if own is None else read_sampler(own, settings)
     options = _options(fields, own, settings, endpoint, wants_scores=logprobs or details, sampler=sampler)
     _take_fixed(fields)
@@ -165,11 +183,11 @@ def read_request(
         reasoning=reasoning,
         top_logprobs=top_logprobs,
     )
-    _check_combinations(request)
+    check_combinations(request)
     return request
 
 
-def _check_combinations(request: CompletionRequest) -> None:
+def check_combinations(request: CompletionRequest) -> None:
     """Raise `ApiError` if two fields cannot be combined."""
     if request.stops and request.spec is not None:
         raise bad_request(
@@ -248,17 +266,39 @@ _ANSWERS = ("json", "json_object", "regex", "choice", "grammar", "shelf")
 """Kinds of constraints that the answer of a turn with tools may have."""
 
 
-def _constraint(
+def read_closed(own: Fields | None) -> bool | None:
+    """Return the field ``structgen.closed``; None if the request does not say. Raises `ApiError`."""
+    closes = None if own is None else own.take("closed")
+    if not isinstance(closes, bool | None):
+        raise bad_request("structgen.closed", f"structgen.closed is {closes!r:.60}; it is true or false")
+    return closes
+
+
+def read_constraint(
+    formats: Sequence[ConstraintSpec],
     fields: Fields,
     own: Fields | None,
     tools: RequestedTools | None,
     reasoning: ReasoningFormat | None,
+    *,
     closes: bool | None,
-    settings: ServerSettings,
 ) -> ConstraintSpec | None:
+    """Return the only constraint of a request.
+
+    Args:
+        formats: The constraint that the endpoint's own field describes, if there is one.
+        fields: The fields of the request.
+        own: Those of its field `structgen`.
+        tools: The tools that the answer may call.
+        reasoning: How the answer reasons.
+        closes: Whether the request closes objects; None if it does not say.
+
+    Raises:
+        ApiError: A constraint is malformed, or there are several.
+    """
     # Objects in vLLM's fields stay open, as in vLLM, unless the request closes them.
     specs = [
-        *_response_format(fields, settings.closed_objects if closes is None else closes),
+        *formats,
         *_structured_outputs(fields, closed=closes is True),
         *_guided(fields, closed=closes is True),
         *([] if own is None else _own(own, tools)),

@@ -315,18 +315,18 @@ class Service:
             model: The model of this thread, which has a tokenizer of its own.
         """
         length = self.model.context_length
-        param = "messages" if request.endpoint == "chat" else "prompt"
+        param = request.prompt_param
         try:
             if isinstance(request.prompt, str):
                 texts = [request.prompt]
-            elif request.endpoint == "chat":
+            elif request.has_messages:
                 texts = rendered_prompt(model, request.prompt, template=request.variables) or []
             else:
                 texts = []
             least = sum(map(self._least_tokens, texts))
             if length is not None and least >= length:
                 raise _too_long_prompt(param, f"at least {least}", length)
-            if request.endpoint == "chat":
+            if request.has_messages:
                 variables = {"template": request.variables} if request.variables else {}
                 tokens: list[int] = model.encode(request.prompt, **variables)
             elif isinstance(request.prompt, str):
@@ -403,8 +403,7 @@ class Service:
             )  # fmt: skip
 
     def _refused(self, error: StructgenError, request: CompletionRequest) -> ApiError:
-        prompt = "messages" if request.endpoint == "chat" else "prompt"
-        return of_error(error, None if request.spec is None else request.spec.param, prompt)
+        return of_error(error, None if request.spec is None else request.spec.param, request.prompt_param)
 
 
 def _too_long_prompt(param: str, tokens: str, length: int) -> ApiError:

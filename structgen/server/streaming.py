@@ -11,14 +11,12 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from structgen.errors import OutputInvalid
-from structgen.tools.partial_turn import PartialTurn
-
-from .answers import Answer, choice_of, failure, new_call_id, unreadable_turn, usage_of
+from .answers import Answer, choice_of, failure, new_call_id, usage_of
 from .completion_request import CompletionRequest
 from .errors import ApiError
 from .service import RunningRequest
 from .ticket import SequenceRow
+from .turn_deltas import CallStart, Delta, ReasoningDelta, TextDelta, TurnDeltas
 
 __all__ = ["ChoiceStream", "chunks_of"]
 
@@ -29,7 +27,7 @@ async def chunks_of(
     """Yield the chunks of a stream. Raises `ApiError`, after all rows have ended, if one of them failed.
 
     Args:
-        asked: The request.
+        request: The request.
         running: Its ticket has been submitted.
         vocabulary: Spells tokens, for log probabilities.
         deadline: When to raise `TimeoutError`, in the event loop's time.
@@ -83,11 +81,7 @@ class ChoiceStream:
         self, request: CompletionRequest, sequence: SequenceRow, index: int, vocabulary: Any
     ) -> None:
         self._request, self._sequence, self._index, self._vocabulary = request, sequence, index, vocabulary
-        self._reader = request.reader()
-        self._read = ""
-        self._sent = self._thought = ""
-        self._calls: list[str] = []
-        """The name and arguments that were sent of each call."""
+        self._deltas = TurnDeltas(request)
         self.has_ended = False
 
     def new_chunks(self, answer: Answer) -> Iterator[dict[str, Any]]:
@@ -96,65 +90,33 @@ class ChoiceStream:
         # subtle: the finish is read first, since the model's thread writes it last.
         finish = sequence.finish
         text = sequence.text
-        if finish is None:
-            yield from self._grown(answer, text, ends=False)
-            return
-        if (error := failure(sequence)) is not None:
+        if finish is not None and (error := failure(sequence)) is not None:
             raise error
-        yield from self._grown(answer, text, ends=True)
+        for delta in self._deltas.new(text, ends=finish is not None):
+            yield answer.chunk(index, _shown(delta) if answer.is_chat else _text_of(delta))
+        if finish is None:
+            return
         choice = choice_of(self._request, sequence, self._vocabulary)
         logprobs = None if choice.logprobs is None else answer.shown_logprobs(choice.logprobs)
         nothing: dict[str, Any] | str = {} if answer.is_chat else ""
         yield answer.chunk(index, nothing, choice.reason, logprobs=logprobs, structgen=choice.details)
         self.has_ended = True
 
-    def _grown(self, answer: Answer, text: str, *, ends: bool) -> Iterator[dict[str, Any]]:
-        reader = self._reader
-        shown = text if reader is None else self._follow(reader, text, ends=ends)
-        if self._reader is not None and (thought := self._reader.reasoning or "") != self._thought:
-            if not thought.startswith(self._thought):
-                raise _went_back()
-            new, self._thought = thought[len(self._thought) :], thought
-            yield answer.chunk(self._index, {"reasoning_content": new})
-        if not shown.startswith(self._sent):
-            raise _went_back()
-        if len(shown) > len(self._sent):
-            new = shown[len(self._sent) :]
-            self._sent = shown
-            yield answer.chunk(self._index, {"content": new} if answer.is_chat else new)
-        if self._reader is not None:
-            for delta in self._call_deltas(self._reader):
-                yield answer.chunk(self._index, {"tool_calls": [delta]})
 
-    def _follow(self, reader: PartialTurn, text: str, *, ends: bool) -> str:
-        if not text.startswith(self._read):  # the row has backtracked from a dead end
-            again = self._request.reader()
-            assert again is not None
-            self._reader = reader = again
-        self._read = text
-        try:
-            reader.feed(text, ends=ends)
-        except OutputInvalid as error:
-            raise unreadable_turn(error) from None
-        return reader.text
-
-    def _call_deltas(self, reader: PartialTurn) -> Iterator[dict[str, Any]]:
-        if len(reader.calls) < len(self._calls):
-            raise _went_back()
-        for index, call in enumerate(reader.calls):
-            delta: dict[str, Any] = {"index": index, "function": {}}
-            if index == len(self._calls):
-                self._calls.append(call.name)
-                delta = {"index": index, "id": new_call_id(), "type": "function"}
-                yield {**delta, "function": {"name": call.name, "arguments": ""}}
-            sent = self._calls[index]
-            written = call.name + call.arguments
-            if not written.startswith(sent):
-                raise _went_back()
-            if len(written) > len(sent):
-                self._calls[index] = written
-                yield {"index": index, "function": {"arguments": written[len(sent) :]}}
+def _shown(delta: Delta) -> dict[str, Any]:
+    """Return the delta of a chat."""
+    if isinstance(delta, ReasoningDelta):
+        return {"reasoning_content": delta.text}
+    if isinstance(delta, TextDelta):
+        return {"content": delta.text}
+    if isinstance(delta, CallStart):
+        function = {"name": delta.name, "arguments": ""}
+        call = {"index": delta.index, "id": new_call_id(), "type": "function", "function": function}
+        return {"tool_calls": [call]}
+    return {"tool_calls": [{"index": delta.index, "function": {"arguments": delta.text}}]}
 
 
-def _went_back() -> ApiError:
-    return ApiError(422, "the text backtracked from a dead end, past what was already sent", code="dead_end")
+def _text_of(delta: Delta) -> str:
+    """Return the delta of a completion, which has only text."""
+    assert isinstance(delta, TextDelta)
+    return delta.text
