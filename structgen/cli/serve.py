@@ -121,6 +121,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "declare keys and do not mention others are closed",
     )
     parser.add_argument(
+        "--close-within-budget",
+        action="store_true",
+        help="answers with a constraint are complete within their tokens, unless a request says otherwise; by default "
+        "they may be cut off (finish_reason: length)",
+    )
+    parser.add_argument(
         "--no-speculation",
         action="store_true",
         help="read no draft tokens; by default they are read where that makes answers faster",
@@ -227,6 +233,7 @@ def _settings(arguments: argparse.Namespace) -> ServerSettings:
     chosen |= {
         "reasoning": arguments.reasoning,
         "closed_objects": not arguments.open_objects,
+        "close_within_budget": arguments.close_within_budget,
         "speculate": not arguments.no_speculation,
     }
     if arguments.tool_format is not None:

@@ -4,14 +4,15 @@ Why: every surface (prompt functions, `run`, the command line, servers) takes th
 the same checks.
 Invariant: an instance is valid; a bad value is an `OptionError` that names the option.
 
-The distribution of one step applies, in this order: the constraint's mask, temperature, top-k, top-p, min-p. Each works
-on the renormalised result of the one before. (Top-p before the mask could remove every allowed token.)
+The distribution of one step applies, in this order: penalties and bias, the constraint's mask, temperature, top-k,
+top-p, min-p. Each works on the renormalised result of the one before. (Top-p before the mask could remove every allowed
+token.)
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -55,6 +56,20 @@ class SamplingOptions:
     min_p: float | None = None
     """Keep the tokens at least this many times as probable as the most probable allowed one."""
 
+    frequency_penalty: float = 0.0
+    """Subtracted from a token's logit for each time that the text contains the token, from -2 to 2."""
+
+    presence_penalty: float = 0.0
+    """Subtracted from the logits of all tokens that the text contains, from -2 to 2."""
+
+    repetition_penalty: float = 1.0
+    """Above 1, tokens of the prompt and of the text become less probable, below 1 more: a positive logit is divided by
+    this number, a negative one multiplied."""
+
+    logit_bias: Mapping[int, float] | None = None
+    """Added to the logits of these tokens, from -100 to 100 each. What the constraint forbids stays forbidden, and its
+    only choice stays the only choice."""
+
     seed: Seed | None = None
     """Row i of a batch draws from the random stream (seed, i). A single call is row 0, and ``seed=(7, i)`` draws what
     row i of a batch with ``seed=7`` draws. None takes a fresh seed, which the result contains."""
@@ -93,6 +108,8 @@ class SamplingOptions:
             value = getattr(self, name)
             if value is not None and not _is_between(value, whole, low, high):
                 raise OptionError(f"sampling option {name!r} is {value!r}; it must be {wanted}")
+        if self.logit_bias is not None:
+            object.__setattr__(self, "logit_bias", _checked_bias(self.logit_bias))
         for name in ("close_within_budget", "exact_weight", "forced"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise OptionError(
@@ -109,8 +126,9 @@ class SamplingOptions:
             raise OptionError(
                 f"sampling option 'noise' is {self.noise!r:.60}; it must be 'uniform' or 'gumbel'"
             )
-        if self.max_tokens is None or self.max_backtracks is None:
-            raise OptionError("sampling options 'max_tokens' and 'max_backtracks' must be numbers, not None")
+        for name in _NEVER_NONE:
+            if getattr(self, name) is None:
+                raise OptionError(f"sampling option {name!r} is None; it must be a number")
         if self.seed is not None and not _is_seed(self.seed):
             raise OptionError(
                 f"sampling option 'seed' is {self.seed!r}; it must be an int of 0 or more, or several"
@@ -128,6 +146,12 @@ class SamplingOptions:
     def truncates(self) -> bool:
         """Whether top-k, top-p or min-p may remove tokens."""
         return self.top_k is not None or self.top_p is not None or self.min_p is not None
+
+    @property
+    def changes_logits(self) -> bool:
+        """Whether penalties or a bias change the model's logits."""
+        penalties = (self.frequency_penalty, self.presence_penalty, self.repetition_penalty - 1)
+        return any(penalties) or bool(self.logit_bias)
 
     def replace(self, **changes: Any) -> SamplingOptions:
         """Return a copy with some options changed."""
@@ -180,9 +204,7 @@ _STOP = (
 )
 _SEVERAL = "Write n=3 for three values: generate, run and prompt functions take it."
 _BEAMS = "structgen.inference.beam(model, prompt, type, width=4) searches with beams."
-_PROCESSORS = (
-    "structgen.models.with_processors(model, [...]) applies logits processors, such as repetition penalties."
-)
+_PROCESSORS = "structgen.models.with_processors(model, ...) applies logits processors."
 ALIASES = {
     **dict.fromkeys(
         (
@@ -204,11 +226,8 @@ ALIASES = {
     **dict.fromkeys(("n", "numreturnsequences", "numsamples", "bestof", "numgenerations"), _SEVERAL),
     **dict.fromkeys(("numbeams", "beamwidth", "beams", "beamsize"), _BEAMS),
     **dict.fromkeys(("stop", "stopsequences", "stopstrings", "stopat", "stoptokens", "stopregex"), _STOP),
-    **dict.fromkeys(
-        ("repetitionpenalty", "frequencypenalty", "presencepenalty", "repeatpenalty", "logitsprocessor")
-        + ("logitbias", "norepeatngramsize"),
-        _PROCESSORS,
-    ),
+    **dict.fromkeys(("logitsprocessor", "logitsprocessors", "norepeatngramsize"), _PROCESSORS),
+    "repeatpenalty": "repetition_penalty",
     **dict.fromkeys(
         ("responsemodel", "responseformat", "outputtype", "schema", "jsonschema", "guidedjson"),
         "The output type is the third argument: generate(model, prompt, Type).",
@@ -224,11 +243,23 @@ ALIASES = {
 """What other libraries call the options, or what is written here instead."""
 _INFINITY = float("inf")
 _SMALLEST_POSITIVE = 1e-300
+_MOST_BIASED = 1024
+_GREATEST_BIAS = 100
+_NEVER_NONE = (
+    "max_tokens",
+    "max_backtracks",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+)
 _RANGES: tuple[tuple[str, bool, float, float, str], ...] = (
     ("temperature", False, 0, 1e6, "a number from 0 to 1,000,000"),
     ("top_k", True, 1, _INFINITY, "a whole number of 1 or more"),
     ("top_p", False, _SMALLEST_POSITIVE, 1, "above 0 and at most 1"),
     ("min_p", False, 0, 1, "between 0 and 1"),
+    ("frequency_penalty", False, -2, 2, "a number from -2 to 2"),
+    ("presence_penalty", False, -2, 2, "a number from -2 to 2"),
+    ("repetition_penalty", False, 0.01, 100, "a number from 0.01 to 100"),
     ("max_tokens", True, 0, _INFINITY, "a whole number of 0 or more"),
     ("max_backtracks", True, 0, _INFINITY, "a whole number of 0 or more"),
     ("attempts", True, 1, _INFINITY, "a whole number of 1 or more"),
@@ -240,3 +271,29 @@ def _is_seed(seed: object) -> bool:
     if not isinstance(parts, (list, tuple)):
         return False
     return bool(parts) and all(isinstance(part, (int, np.integer)) and part >= 0 for part in parts)
+
+
+def _checked_bias(given: object) -> dict[int, float]:
+    """Return the bias of each token. Raises `OptionError`."""
+    if not isinstance(given, Mapping):
+        raise OptionError(
+            f"sampling option 'logit_bias' is {given!r:.60}; it must be a mapping of token ids to numbers",
+            hint="logit_bias={17: -100}",
+        )
+    if len(given) > _MOST_BIASED:
+        raise OptionError(
+            f"sampling option 'logit_bias' has {len(given)} tokens; it must have {_MOST_BIASED} at most"
+        )
+    bias = {}
+    for token, value in given.items():
+        if not _is_between(token, True, 0, _INFINITY):
+            raise OptionError(
+                f"sampling option 'logit_bias' has {token!r:.60}; a token id is a whole number of 0 or more"
+            )
+        if not _is_between(value, False, -_GREATEST_BIAS, _GREATEST_BIAS):
+            raise OptionError(
+                f"sampling option 'logit_bias' has {value!r:.60} for the token {token}; it must be a number from "
+                f"-{_GREATEST_BIAS} to {_GREATEST_BIAS}"
+            )
+        bias[int(token)] = float(value)
+    return bias

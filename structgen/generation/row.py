@@ -26,6 +26,7 @@ from structgen.protocols import TokenMatcher
 
 from .distributions import StepDistribution, allowed_ids
 from .options import SamplingOptions
+from .penalties import TokenPenalties
 from .random_streams import RowRandom
 from .results import Finish
 from .row_scores import RowScores
@@ -145,6 +146,9 @@ class Row:
         self._distributions: dict[int, tuple[StepDistribution, NDArray[Any]]] = {}
         """The distributions and logits of the positions drawn since the last forward pass."""
         self._random = RowRandom(seed)
+        self._penalties = (
+            TokenPenalties(options, self.prompt, vocabulary.size) if options.changes_logits else None
+        )
         self._draws_noise = options.noise == "gumbel"
         self._resent = 0
         self._budget: Budget | None = None
@@ -295,7 +299,9 @@ class Row:
             return  # whether logits exist depends on drafts and on other rows, and the result must not
         token = self.tokens[position]
         options = self._options_at(self._temperatures.get(position))
-        distribution = StepDistribution(logits, np.array([token], dtype=np.int64), options)
+        distribution = StepDistribution(
+            self._adjusted(logits, position), np.array([token], dtype=np.int64), options
+        )
         self.scores.keep_top(position, distribution)
         self.scores.steps[position] = (distribution.logprob(token), distribution.log_z)
 
@@ -313,7 +319,7 @@ class Row:
             self._fall_short("length")
             return
         options = self._options_at(self._matcher.temperature if self._sets_temperature else None)
-        distribution = StepDistribution(logits, ids, options)
+        distribution = StepDistribution(self._adjusted(logits, len(self.tokens)), ids, options)
         self.scores.keep_top(len(self.tokens), distribution)
         self._distributions[len(self.tokens)] = distribution, logits
         for token in self._banned.get(len(self.tokens), ()):
@@ -519,6 +525,12 @@ class Row:
     def noise_at(self, position: int) -> Callable[[NDArray[np.int64]], NDArray[Any]]:
         """Return the Gumbel noise of a position as a function of token ids."""
         return partial(self._random.noise, position=position, branch=self.retries << 10)
+
+    def _adjusted(self, logits: NDArray[Any], position: int) -> NDArray[Any]:
+        """Return the logits of a position, with the penalties and the bias of the options."""
+        if self._penalties is None:
+            return logits
+        return self._penalties.adjusted(logits, self.tokens[:position])
 
     def _options_at(self, temperature: float | None) -> SamplingOptions:
         """Return the options, with the temperature that a rule of the constraint sets."""

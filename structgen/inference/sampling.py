@@ -259,6 +259,12 @@ def _refuse(given: dict[str, Any], temperature: Any) -> None:
                 "the model conditioned on the constraint",
                 hint="Leave it out; structgen.generate(...) takes it.",
             )
+    for name in ("frequency_penalty", "presence_penalty", "repetition_penalty", "logit_bias"):
+        if given.pop(name, None) is not None:
+            raise OptionError(
+                f"sample() takes no {name}: it draws from the model's own distribution",
+                hint="Change the model's logits by structgen.models.with_processors(model, ...).",
+            )
     if given:
         raise unknown_option(next(iter(given)), sample)
     if not is_number(temperature) or not temperature > 0:

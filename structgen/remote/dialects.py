@@ -89,7 +89,7 @@ def _llama_grammar(format: str, source: str) -> dict[str, Any] | None:
     return {"grammar": source} if format == "GBNF" else None
 
 
-_MORE = frozenset({"top_k", "min_p"})
+_MORE = frozenset({"top_k", "min_p", "repetition_penalty"})
 _ANY_OBJECT = {"response_format": {"type": "json_object"}}
 
 DIALECTS: dict[str, Dialect] = {
@@ -110,7 +110,9 @@ DIALECTS: dict[str, Dialect] = {
             grammar=_sglang_grammar,
             options=_MORE,
         ),
-        Dialect("llama.cpp", schema=_named_schema, grammar=_llama_grammar, options=_MORE),
+        Dialect(
+            "llama.cpp", schema=_named_schema, grammar=_llama_grammar, options=_MORE - {"repetition_penalty"}
+        ),
         Dialect("json_schema", schema=_named_schema, objects_only=True),
         Dialect("json_object", json_only=_ANY_OBJECT),
         Dialect("none"),

@@ -218,17 +218,7 @@ class Run:
             length_key: self.room,
             "temperature": options.effective_temperature,
         }
-        if options.top_p is not None:
-            body["top_p"] = options.top_p
-        for key in ("top_k", "min_p"):
-            value = getattr(options, key)
-            if value is not None and key not in dialect.options and key not in self.model.extra:
-                raise OptionError(
-                    f"the server at {self.model.url} is not known to take the sampling option {key!r}",
-                    hint=f"Leave it out, or send it anyway with extra_body={{{key!r}: ...}} of structgen.connect().",
-                )
-            if value is not None:
-                body[key] = value
+        body |= self._drawing(dialect)
         if options.seed is not None:
             body["seed"] = _seed(options.seed, number)
         sent = part.body if part is not None else {}
@@ -238,6 +228,29 @@ class Run:
                 hint="Leave it out; or choose dialect='none', and answers are checked locally only.",
             )
         return {**body, **sent, **self.model.extra}
+
+    def _drawing(self, dialect: Dialect) -> dict[str, Any]:
+        """Return the fields that change from which distribution tokens are drawn, besides the temperature."""
+        options = self.options
+        fields: dict[str, Any] = {}
+        if options.top_p is not None:
+            fields["top_p"] = options.top_p
+        for key in ("frequency_penalty", "presence_penalty"):
+            if value := getattr(options, key):
+                fields[key] = value
+        if options.logit_bias:
+            fields["logit_bias"] = {str(token): value for token, value in options.logit_bias.items()}
+        for key, usual in (("top_k", None), ("min_p", None), ("repetition_penalty", 1)):
+            value = getattr(options, key)
+            if value == usual:
+                continue
+            if key not in dialect.options and key not in self.model.extra:
+                raise OptionError(
+                    f"the server at {self.model.url} is not known to take the sampling option {key!r}",
+                    hint=f"Leave it out, or send it anyway with extra_body={{{key!r}: ...}} of structgen.connect().",
+                )
+            fields[key] = value
+        return fields
 
     def _whole(self, body: dict[str, Any]) -> None:
         data = self.model.transport.post("/chat/completions", body, self.deadline)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from structgen.errors import StructgenError, with_kind
+from structgen.errors import with_kind
 from structgen.generation.options import SamplingOptions
 from structgen.serving.requests import Kind
 from structgen.tools.partial_turn import PartialTurn
@@ -23,6 +23,7 @@ from .fields import Fields
 from .messages import read_messages
 from .reasoning import ChatTemplate, ReasoningFormat, read_reasoning, read_variables
 from .sampler_fields import RequestedSampler, read_sampler
+from .sampling_fields import penalty_fields, read_logprobs, read_options
 from .settings import ServerSettings
 from .tool_fields import RequestedTools, read_requested_tools, read_tool_format
 
@@ -40,10 +41,10 @@ Endpoint = Literal["chat", "completion", "response"]
 _PROMPTS: dict[Endpoint, str] = {"chat": "messages", "completion": "prompt", "response": "input"}
 _MOST_STOPS = 16
 _LONGEST_STOP = 1_000
-_MOST_LOGPROBS = 20
-_TO_UNSIGNED = 1 << 64
-_LEAST_MASS = 1e-9
-"""Stands for a `top_p` of 0, which keeps the most probable token alone."""
+_LENGTHS: dict[Endpoint, tuple[str, ...]] = {
+    "chat": ("max_tokens", "max_completion_tokens"),
+    "completion": ("max_tokens",),
+}
 _LIKELY = "tokens are sampled from the model's distribution"
 
 
@@ -143,7 +144,7 @@ def read_request(
     stops = _stops(fields)
     own = fields.object("structgen")
     details = own is not None
-    logprobs, top_logprobs = _logprobs(fields, endpoint)
+    logprobs, top_logprobs = read_logprobs(fields, endpoint)
     tools, reasoning, variables = None, None, {}
     if endpoint == "chat":
         variables = read_variables(fields, template)
@@ -160,7 +161,14 @@ def read_request(
     formats = _response_format(fields, settings.closed_objects if closes is None else closes)
     spec = read_constraint(formats, fields, own, tools, reasoning, closes=closes)
     sampler = None if own is None else read_sampler(own, settings)
-    options = _options(fields, own, settings, endpoint, wants_scores=logprobs or details, sampler=sampler)
+    options = read_options(
+        fields,
+        own,
+        settings,
+        _LENGTHS[endpoint],
+        wants_scores=logprobs or details,
+        is_constrained=spec is not None,
+    )
     _take_fixed(fields)
     if own is not None:
         own.end()
@@ -200,6 +208,11 @@ def check_combinations(request: CompletionRequest) -> None:
         for name, is_given in given:
             if is_given:
                 raise bad_request(name, f"{name} cannot be combined with structgen.sampler")
+        for name in penalty_fields(request.options):
+            raise bad_request(
+                name,
+                f"{name} cannot be combined with structgen.sampler, which draws from the model's own distribution",
+            )
 
 
 # -- parts
@@ -238,18 +251,6 @@ def _stops(fields: Fields) -> tuple[str, ...]:
     if len(stops) > _MOST_STOPS or any(len(stop) > _LONGEST_STOP for stop in stops):
         raise bad_request("stop", f"stop has at most {_MOST_STOPS} texts of {_LONGEST_STOP} characters")
     return tuple(stops)
-
-
-def _logprobs(fields: Fields, endpoint: Endpoint) -> tuple[bool, int]:
-    """Return whether tokens are scored, and how many of the most probable tokens are shown for each."""
-    if endpoint == "completion":
-        count = fields.number("logprobs", 0, _MOST_LOGPROBS, whole=True)
-        return count is not None, count or 0
-    wanted = fields.flag("logprobs")
-    count = fields.number("top_logprobs", 0, _MOST_LOGPROBS, whole=True, default=0)
-    if count and not wanted:
-        raise bad_request("top_logprobs", "top_logprobs needs logprobs=true")
-    return wanted, count
 
 
 _STRUCTURED: dict[str, Kind] = {
@@ -420,44 +421,6 @@ def _own(own: Fields, tools: RequestedTools | None) -> list[ConstraintSpec]:
     return specs
 
 
-def _options(
-    fields: Fields,
-    own: Fields | None,
-    settings: ServerSettings,
-    endpoint: Endpoint,
-    *,
-    wants_scores: bool,
-    sampler: RequestedSampler | None,
-) -> SamplingOptions:
-    most = fields.number("max_tokens", 1, settings.max_tokens, whole=True)
-    if endpoint == "chat":
-        newer = fields.number("max_completion_tokens", 1, settings.max_tokens, whole=True)
-        if None not in (most, newer) and most != newer:
-            raise bad_request("max_tokens", "max_tokens and max_completion_tokens differ")
-        most = newer if most is None else most
-    seed = fields.number("seed", -(1 << 63), (1 << 64) - 1, whole=True)
-    own_seed = None if own is None else own.number("seed", -(1 << 63), (1 << 64) - 1, whole=True)
-    if None not in (seed, own_seed) and seed != own_seed:
-        raise bad_request("structgen.seed", "seed and structgen.seed differ")
-    seed = own_seed if seed is None else seed
-    top_k = fields.number("top_k", -1, whole=True)
-    top_p, min_p = fields.number("top_p", 0, 1), fields.number("min_p", 0, 1)
-    try:
-        return SamplingOptions(
-            temperature=fields.number("temperature", 0, 1000, default=1.0),
-            top_p=None if top_p is None else max(top_p, _LEAST_MASS),
-            top_k=None if top_k in (None, -1, 0) else top_k,
-            min_p=min_p if min_p else None,
-            seed=seed if seed is None else seed % _TO_UNSIGNED,
-            max_tokens=settings.default_tokens if most is None else most,
-            close_within_budget=False if own is None else own.flag("close_within_budget"),
-            exact_weight=wants_scores,
-            speculate=settings.speculate,
-        )
-    except StructgenError as error:
-        raise bad_request(None, str(error)) from None
-
-
 def _take_fixed(fields: Fields) -> None:
     """Take fields of other servers for which this one has a single behaviour."""
     fields.ignored(
@@ -466,9 +429,6 @@ def _take_fixed(fields: Fields) -> None:
     fields.only("store", [False], "nothing is stored")
     fields.only("service_tier", ["auto", "default"], "there is only one tier")
     fields.only("modalities", [["text"]], "answers are text")
-    for name, nothing in (("frequency_penalty", 0), ("presence_penalty", 0), ("repetition_penalty", 1)):
-        fields.only(name, [nothing], f"{_LIKELY}, without penalties")
-    fields.only("logit_bias", [{}], f"{_LIKELY}; a constraint can forbid texts")
     fields.only("min_tokens", [0], "a constraint can require longer texts")
     fields.only("ignore_eos", [False], "texts end where the model ends them")
     fields.only("skip_special_tokens", [True], "special tokens are not text")
@@ -476,7 +436,7 @@ def _take_fixed(fields: Fields) -> None:
     fields.only("include_stop_str_in_output", [False], "a text ends before its stop string")
     fields.only("stop_token_ids", [[]], "texts end where the model ends them, or at a text of stop")
     fields.only("use_beam_search", [False], f"{_LIKELY}; structgen.sampler offers other methods")
-    fields.only("length_penalty", [1], f"{_LIKELY}, without penalties")
+    fields.only("length_penalty", [1], f"{_LIKELY}, of any length")
     fields.only("add_generation_prompt", [True], "the answer is a message of its own")
     fields.only("continue_final_message", [False], "the answer is a message of its own")
     fields.only("functions", [[]], "use tools, which replace functions")

@@ -177,6 +177,7 @@ class Service:
     ) -> tuple[list[int], AnyConstraint | None]:
         """Return the prompt's tokens and the compiled constraint. Raises `ApiError`."""
         self._check_model(request)
+        self._check_bias(request)
         kind = "none" if request.spec is None else request.spec.kind
         self.metrics.constraints.labels(kind).inc()
         encoding = self._prompts.run(client.name, client.size, lambda model: self._encode(request, model))
@@ -401,6 +402,13 @@ class Service:
                 404, f"there is no model {request.model!r:.80}; this server has {name!r}", param="model",
                 code="model_not_found",
             )  # fmt: skip
+
+    def _check_bias(self, request: CompletionRequest) -> None:
+        size = self.model.vocabulary.size
+        if request.options.logit_bias and (greatest := max(request.options.logit_bias)) >= size:
+            raise bad_request(
+                "logit_bias", f"there is no token {greatest}; the vocabulary has {size} tokens, from 0"
+            )
 
     def _refused(self, error: StructgenError, request: CompletionRequest) -> ApiError:
         return of_error(error, None if request.spec is None else request.spec.param, request.prompt_param)

@@ -67,6 +67,8 @@ class ServerSettings:
     is part of the answer."""
     closed_objects: bool = True
     """Objects of a `response_format` that declare their keys have no others, unless the schema mentions others."""
+    close_within_budget: bool = False
+    """Answers with a constraint are complete within their tokens, unless the request says otherwise."""
     cors_origins: tuple[str, ...] = ()
     """Web pages of these origins may call the server from a browser; ``*`` allows all."""
     samplers: int = 1
@@ -86,6 +88,8 @@ class ServerSettings:
             if setting.type in ("int", "float"):
                 least = 0 if setting.name in _MAY_BE_NONE else None
                 _check_number(setting.name, getattr(self, setting.name), setting.type, least)
+            elif setting.type == "bool" and not isinstance(value := getattr(self, setting.name), bool):
+                raise OptionError(f"{setting.name} is {value!r:.40}; it must be True or False")
         if not isinstance(self.model_name, str) or not self.model_name:
             raise OptionError(
                 f"model_name is {with_kind(self.model_name)}; it must be the name that clients send"

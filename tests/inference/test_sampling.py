@@ -202,6 +202,7 @@ def test_potentials_that_lie_or_fail() -> None:
         ({"temperature": 0}, "one above 0"),
         ({"top_p": 0.9}, "takes no top_p"),
         ({"top_k": 5}, "takes no top_k"),
+        ({"frequency_penalty": 1}, "takes no frequency_penalty"),
         ({"tempreature": 1}, "unknown option 'tempreature'"),
         ({"potentials": [len]}, "potentials holds"),
         ({"potentials": len}, "potentials is"),

@@ -195,6 +195,17 @@ def test_options_are_sent(start: Start) -> None:
         body = world.requests[-1]
         assert (body["top_p"], body["seed"], body["max_tokens"], body["user"]) == (0.5, 7, 9, "me")
         assert body["temperature"] == 1.0
+        assert not {"frequency_penalty", "presence_penalty", "logit_bias", "repetition_penalty"} & body.keys()
+        changes: dict[str, Any] = {"frequency_penalty": 0.5, "presence_penalty": -1, "logit_bias": {7: 3}}
+        sg.generate(model, "?", **changes)
+        body = world.requests[-1]
+        assert (body["frequency_penalty"], body["presence_penalty"]) == (0.5, -1)
+        assert body["logit_bias"] == {"7": 3.0}
+        with pytest.raises(errors.OptionError, match="'repetition_penalty'"):
+            sg.generate(model, "?", repetition_penalty=1.2)
+    with sg.connect(world.url, model="small", dialect="structured_outputs") as model:
+        sg.generate(model, "?", repetition_penalty=1.2)
+        assert world.requests[-1]["repetition_penalty"] == 1.2
 
 
 def test_tools_are_called_through_a_server(start: Start) -> None:

@@ -21,8 +21,18 @@ for _ in range(250):
 
 
 BAD: list[tuple[dict[str, Any], str | None, str]] = [
-    ({"frequency_penalty": 0.5}, "frequency_penalty", "not supported"),
-    ({"logit_bias": {"5": 1}}, "logit_bias", "not supported"),
+    ({"frequency_penalty": 2.5}, "frequency_penalty", "from -2 to 2"),
+    ({"presence_penalty": "much"}, "presence_penalty", "'much'"),
+    ({"repetition_penalty": 0}, "repetition_penalty", "from 0.01 to 100"),
+    ({"logit_bias": [5]}, "logit_bias", "not an object"),
+    ({"logit_bias": {"5": 101}}, "logit_bias.5", "from -100 to 100"),
+    ({"logit_bias": {"five": 1}}, "logit_bias", "its keys are token ids"),
+    ({"logit_bias": {"05": 1}}, "logit_bias", "its keys are token ids"),
+    ({"logit_bias": {"999999999": 1}}, "logit_bias", "there is no token 999999999"),
+    ({"logit_bias": {str(token): 1 for token in range(1025)}}, "logit_bias", "1024 at most"),
+    ({"presence_penalty": 1, "structgen": {"sampler": "smc"}}, "presence_penalty", "structgen.sampler"),
+    ({"logit_bias": {"5": 1}, "structgen": {"sampler": "smc"}}, "logit_bias", "structgen.sampler"),
+    ({"structgen": {"close_within_budget": "yes"}}, "structgen.close_within_budget", "true or false"),
     ({"temprature": 1}, "temprature", "Did you mean 'temperature'"),
     ({"temperature": -1}, "temperature", "0 to 1000"),
     ({"temperature": "hot"}, "temperature", "'hot'"),

@@ -36,6 +36,10 @@ OPTIONS = st.builds(
     max_backtracks=st.sampled_from([0, 64]),
     close_within_budget=st.booleans(),
     noise=st.sampled_from(["uniform", "gumbel"]),
+    frequency_penalty=st.sampled_from([0.0, 0.0, 1.5, -2.0]),
+    presence_penalty=st.sampled_from([0.0, 0.0, 1.0]),
+    repetition_penalty=st.sampled_from([1.0, 1.0, 1.7]),
+    logit_bias=st.none() | st.dictionaries(st.integers(0, 13), st.floats(-3, 3), max_size=2),
 )
 
 
