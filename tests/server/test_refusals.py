@@ -179,7 +179,7 @@ def test_a_refusal_names_the_field(
     status, body = post(server, chat(**fields))
     assert status == 400, body
     error = body["error"]
-    assert error.keys() == {"message", "type", "param", "code"}
+    assert error.keys() == {"message", "type", "param", "code", "request_id"}
     assert error["type"] == "invalid_request_error" and message in error["message"], error
     if param is not None:
         assert error["param"] == param, error
