@@ -231,10 +231,12 @@ class ContinuousBatch:
 
     def _release_dropped(self) -> None:
         """Forget dropped rows whose draws have ended."""
-        for member in self._dropped:
-            if member.state != "drawing" and self._drafting is not None:
+        dropped, self._dropped = self._dropped, []
+        for member in dropped:
+            if member.state == "drawing":
+                self._dropped.append(member)
+            elif self._drafting is not None:
                 self._drafting.on_end(member.row)
-        self._dropped = [member for member in self._dropped if member.state == "drawing"]
 
     def _remove_ended(self) -> None:
         # subtle: a row that is drawn meanwhile must be reported before it leaves, so it waits for the next round.
