@@ -171,7 +171,7 @@ FUZZ_MINUTES ?= 60
 FUZZ_SEED    ?= 1
 fuzz: develop
 	@status=0; run="-m fuzz --minutes $(FUZZ_MINUTES) --seed $(FUZZ_SEED)"; \
-	for target in schema regex lark gbnf ebnf ltl tags served; do $(BIN)/python $$run --target $$target || status=1; done; \
+	for target in schema regex lark gbnf ebnf ltl tags served rollback; do $(BIN)/python $$run --target $$target || status=1; done; \
 	.ci/sanitize $(VENV) $$run --target core --memory 8192 --seconds 60 || status=1; exit $$status
 
 wheel: develop

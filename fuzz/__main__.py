@@ -3,6 +3,7 @@
     python -m fuzz --target schema --minutes 60 --seed 1
     python -m fuzz --target regex --try '(a|b' --try '[z-a]'       (what becomes of these inputs)
     python -m fuzz --target schema --again                        (the findings of the corpus, once more)
+    python -m fuzz --target rollback --steps 1000000              (see `rollback`; it keeps no corpus)
 
 exit status: 0 nothing found; 1 there are findings
 """
@@ -20,8 +21,9 @@ from pathlib import Path
 from .campaign import run
 from .corpus import Corpus
 from .process import Limits, Worker
+from .rollback import run_rollback
 
-_TARGETS = ("schema", "regex", "lark", "gbnf", "ebnf", "ltl", "tags", "core", "served")
+_TARGETS = ("schema", "regex", "lark", "gbnf", "ebnf", "ltl", "tags", "core", "served", "rollback")
 
 
 def main() -> int:
@@ -30,6 +32,9 @@ def main() -> int:
     parser.add_argument("--target", choices=_TARGETS, required=True)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--steps", type=int, default=1_000_000, help="answers to compare (target rollback only)"
+    )
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     parser.add_argument(
         "--corpus",
@@ -51,17 +56,29 @@ def main() -> int:
     if given.tried is not None or given.again:
         return _tried(given.target, given.tried, Corpus(given.corpus, given.target), limits)
     signal.signal(signal.SIGTERM, _stopped)  # the figures of what was done are written
+    if given.target == "rollback":
+        return _rolled_back(given.steps, given.seed, 60 * given.minutes)
     figures, findings = run(
         given.target,
         given.corpus,
         seconds=60 * given.minutes,
         seed=given.seed,
         limits=limits,
-        say=lambda line: print(line, file=sys.stderr, flush=True),
+        say=_say,
     )
     print(json.dumps({"target": given.target, "seed": given.seed, **asdict(figures)}, indent=1))
     for finding in findings:
         print(f"{finding.kind}\n    {finding.text!r}")
+    return 1 if figures.findings else 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _rolled_back(steps: int, seed: int, seconds: float) -> int:
+    figures = run_rollback(steps, seed, _say, seconds)
+    print(json.dumps({"target": "rollback", "seed": seed, **asdict(figures)}, indent=1))
     return 1 if figures.findings else 0
 
 

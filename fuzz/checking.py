@@ -29,6 +29,7 @@ from structgen.serving.requests import constraint_of
 from structgen.vocabulary import Vocabulary
 
 from .core import check_core
+from .rollback import check_rollback
 from .served import check_served
 from .walking import Broken, check_matcher, vocabularies
 
@@ -233,5 +234,6 @@ TARGETS: dict[str, Callable[[str, Stage], None]] = {
     "tags": _tags,
     "core": check_core,
     "served": check_served,
+    "rollback": check_rollback,
 }
 """What is done with an input of each."""

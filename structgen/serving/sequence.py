@@ -3,9 +3,9 @@
 Why: vLLM and SGLang need the same operations under different names. Both add stop tokens of a request, which end its
 text although the vocabulary does not list them as such.
 Invariant: an end of text is allowed if and only if the text is complete. After an end, further tokens are ignored, and
-the row allows everything. If the core meets a limit, or no token is allowed, the sequence has *failed*: its row allows
-everything, since an engine cannot sample from an empty mask, and the next token is refused. The engine then ends this
-request, and only this one, with an error.
+the row allows everything; `rollback` counts them like others. If the core meets a limit, or no token is allowed, the
+sequence has *failed*: its row allows everything, since an engine cannot sample from an empty mask, and the next token
+is refused. The engine then ends this request, and only this one, with an error.
 Cost: that of the matcher, and at most `CALL_SECONDS` of CPU time per call.
 """
 
@@ -20,7 +20,7 @@ from structgen import _core
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
 
-__all__ = ["CALL_SECONDS", "ConstrainedSequence", "fill_rows"]
+__all__ = ["CALL_SECONDS", "ConstrainedSequence", "after_drafts", "fill_rows"]
 
 CALL_SECONDS = 1.0
 """Limit on the CPU time of one call of the core; a sequence that needs more has failed."""
@@ -29,7 +29,7 @@ CALL_SECONDS = 1.0
 class ConstrainedSequence:
     """A matcher with the stop tokens of a request."""
 
-    __slots__ = ("_ended", "_ends", "_more", "failure", "matcher")
+    __slots__ = ("_ended", "_ends", "_ignored", "_more", "failure", "matcher")
 
     matcher: Matcher
     failure: str | None
@@ -41,6 +41,8 @@ class ConstrainedSequence:
         self._more = tuple(sorted(i for i in set(stop_ids) - set(known) if 0 <= i < size))
         self._ends = frozenset((*known, *self._more))
         self._ended = False
+        self._ignored = 0
+        """The number of tokens after the end."""
         self.failure = None
 
     @property
@@ -49,13 +51,19 @@ class ConstrainedSequence:
         return self._ended
 
     @property
-    def is_plain(self) -> bool:
-        """Whether its row is exactly the matcher's mask."""
-        return not self._more and not self._ended and self.failure is None
+    def is_open(self) -> bool:
+        """Whether it has neither ended nor failed, so that its row is not all ones."""
+        return not self._ended and self.failure is None
+
+    @property
+    def has_own_stops(self) -> bool:
+        """Whether its row is not exactly the matcher's mask, because the request has stop tokens of its own."""
+        return bool(self._more)
 
     def advance(self, token: int) -> bool:
         """Append a token. Return False, and change nothing, if it is not allowed. After the end, tokens are ignored."""
         if self._ended:
+            self._ignored += 1
             return True
         if self.failure is not None:
             return False
@@ -90,10 +98,13 @@ class ConstrainedSequence:
         return all(ahead.advance(token) for token in tokens) and ahead.is_complete()
 
     def rollback(self, count: int) -> None:
-        """Remove the last `count` tokens, including an end of text."""
+        """Remove the last `count` tokens, including an end of text and tokens after it."""
         if count <= 0:
             return
-        if self._ended:
+        ignored = min(count, self._ignored)
+        self._ignored -= ignored
+        count -= ignored
+        if count and self._ended:
             self._ended = False
             count -= 1
         self.matcher.rollback(min(count, len(self.matcher.tokens)))
@@ -102,13 +113,14 @@ class ConstrainedSequence:
     def reset(self) -> None:
         """Go back to the empty text."""
         self.matcher.reset()
-        self._ended, self.failure = False, None
+        self._ended, self._ignored, self.failure = False, 0, None
 
     def fork(self) -> ConstrainedSequence:
         """Return an independent sequence in the same state."""
         made = object.__new__(type(self))
         made.matcher = self.matcher.fork()
-        made._more, made._ends, made._ended, made.failure = self._more, self._ends, self._ended, self.failure
+        made._more, made._ends = self._more, self._ends
+        made._ended, made._ignored, made.failure = self._ended, self._ignored, self.failure
         return made
 
     def fill(self, out: NDArray[np.int32], row: int) -> None:
@@ -156,30 +168,60 @@ def _bounded() -> _core.CallLimits:
     return _core.CallLimits(cpu_seconds=CALL_SECONDS)
 
 
-def fill_rows(sequences: Sequence[ConstrainedSequence], out: NDArray[np.int32], threads: int = 1) -> None:
+def after_drafts(sequence: ConstrainedSequence, drafts: Sequence[int]) -> list[ConstrainedSequence]:
+    """Return the sequence and a fork of it after each draft token, up to the first one that cannot follow.
+
+    Why: an engine needs a row for each of these positions, and they can be filled in one call. The sequence itself is
+    not advanced, so nothing has to be rolled back.
+    """
+    found = [sequence]
+    for token in drafts:
+        if not found[-1].is_open:
+            break
+        ahead = found[-1].fork()
+        if not ahead.advance(token):
+            break
+        found.append(ahead)
+    return found
+
+
+def fill_rows(
+    sequences: Sequence[ConstrainedSequence | None], out: NDArray[np.int32], threads: int = 1
+) -> None:
     """Write the mask of sequence i into row i, in one call of the core that releases the GIL.
 
     Sequences of one engine are filled one after the other, those of different engines in parallel.
 
     Args:
-        sequences: One per row.
+        sequences: One per row; a row without one allows everything. No sequence occurs twice.
         out: int32 ``[rows, words]``.
         threads: How many engines to use in parallel.
     """
-    plain = all(sequence.is_plain for sequence in sequences)
-    if not plain:
-        for row, sequence in enumerate(sequences):
-            sequence.fill(out, row)
+    found = [(row, one) for row, one in enumerate(sequences) if one is not None and one.is_open]
+    rows, filled = [row for row, _ in found], [one for _, one in found]
+    if len(rows) == len(sequences):
+        _fill_open(filled, out, threads)
         return
+    out[: len(sequences)] = -1
+    if rows:
+        masks = out[rows]  # a copy: the core fills neighbouring rows
+        _fill_open(filled, masks, threads)
+        out[rows] = masks
+
+
+def _fill_open(filled: Sequence[ConstrainedSequence], out: NDArray[np.int32], threads: int) -> None:
     try:
         with _bounded():
-            _core.fill_masks([sequence.matcher.native for sequence in sequences], out, threads)
+            _core.fill_masks([one.matcher.native for one in filled], out, threads)
     except _core.LimitError:
         # A row that failed is empty; filling it again finds the reason.
-        for row, sequence in enumerate(sequences):
+        for row, one in enumerate(filled):
             if not out[row].any():
-                sequence.fill(out, row)
+                one.fill(out, row)
+            elif one.has_own_stops:
+                one.finish_row(out, row)
         return
-    full = np.asarray(out[: len(sequences)].any(axis=1))
-    for empty in map(int, np.flatnonzero(~full)):
-        sequences[empty].finish_row(out, empty)
+    has_any = np.asarray(out[: len(filled)].any(axis=1))
+    for row, one in enumerate(filled):
+        if one.has_own_stops or not has_any[row]:
+            one.finish_row(out, row)

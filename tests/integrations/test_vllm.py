@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import random
 import threading
 import time
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.structured_output.backend_types import StructuredOutputBackend, StructuredOutputGrammar
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Option
+from vllm.v1.structured_output.request import StructuredOutputRequest
 
 from structgen.integrations.vllm import backend as plugin
 from structgen.integrations.vllm import checking, patches, register
@@ -132,7 +134,7 @@ def test_a_batch_has_the_rows_of_each(backend):
     specs = ["[a-z]+", "[0-9]{2}", "(x|y)z", "[a-z]+"]
     grammars = [backend.compile_grammar(Option.REGEX, spec, set()) for spec in specs]
     bitmask = backend.allocate_token_bitmask(8)
-    out = plugin.fill_batch(backend, grammars, bitmask)
+    out = plugin.fill_batch(backend, [plugin.Rows(grammar) for grammar in grammars], bitmask)
     assert out.shape == (4, backend.vocabulary.words)
     for row, grammar in enumerate(grammars):
         assert (out[row] == _row(grammar, backend)).all()
@@ -164,7 +166,7 @@ def test_bad_requests_are_refused_in_the_front_end(tokenizer):
             ({"grammar": "root ::= missing"}, "missing"),
             ({"choice": []}, "at least one text"),
             ({"structural_tag": '{"type": "structural_tag"}'}, "a structural tag has"),
-            ({"json_object": False}, "is true if it is there"),
+            ({"json_object": False}, "must be true or absent"),
             ({"json": {"type": "object"}, "whitespace_pattern": " "}, "whitespace_pattern is not supported"),
         ):
             with pytest.raises(VLLMValidationError) as caught:
@@ -210,30 +212,94 @@ def test_another_backend_is_left_to_vllm(tokenizer):
     assert inspect.unwrap(AsyncLLM.generate) is not AsyncLLM.generate
 
 
-def test_rows_of_the_manager_are_those_that_vllm_fills_itself(backend):
-    manager = object.__new__(StructuredOutputManager)
-    manager.backend, manager.reasoner_cls, manager._grammar_bitmask = backend, None, None
-    manager.enable_in_reasoning = False
-    manager.fill_bitmask_parallel_threshold = 128
+def _manager(backend, reasoner=None, drafts=0):
     import torch
 
+    manager = object.__new__(StructuredOutputManager)
+    manager.backend, manager.reasoner_cls, manager._grammar_bitmask = backend, reasoner, None
+    manager.enable_in_reasoning = False
+    manager.fill_bitmask_parallel_threshold = 128
     manager._full_mask = torch.tensor(-1, dtype=torch.int32)
     manager.vllm_config = SimpleNamespace(
         structured_outputs_config=StructuredOutputsConfig(backend="structgen"),
-        num_speculative_tokens=0,
+        num_speculative_tokens=drafts,
         speculative_config=None,
         scheduler_config=SimpleNamespace(max_num_seqs=8),
         model_config=SimpleNamespace(is_diffusion=False),
     )
-    requests = {}
-    for place, spec in enumerate(["[a-z]+", "[0-9]{2}", "(x|y)z"]):
-        grammar = backend.compile_grammar(Option.REGEX, spec, set())
-        wanted = SimpleNamespace(
-            grammar=grammar, reasoning_ended=None, reasoner=None, masked_reasoning_end_ids=()
-        )
-        requests[str(place)] = SimpleNamespace(structured_output_request=wanted, prompt_token_ids=[])
-    ours = np.array(manager.grammar_bitmask(requests, list(requests), {}))
+    return manager
+
+
+def _request(grammar, prompt=(), output=(), reasoner=None):
+    wanted = StructuredOutputRequest(StructuredOutputsParams(regex="a"), grammar, reasoner=reasoner)
+    return SimpleNamespace(
+        structured_output_request=wanted,
+        use_structured_output=True,
+        request_id="r",
+        prompt_token_ids=list(prompt),
+        all_token_ids=[*prompt, *output],
+        num_output_tokens=len(output),
+        max_tokens=64,
+        sampling_params=None,
+    )
+
+
+def _both(manager, requests, drafts):
+    """Return the rows that the plugin fills, and those of vLLM's own code."""
+    ours = np.array(manager.grammar_bitmask(requests, list(requests), drafts))
     original = inspect.unwrap(StructuredOutputManager.grammar_bitmask)
-    theirs = np.array(original(manager, requests, list(requests), {}))
+    return ours, np.array(original(manager, requests, list(requests), drafts))
+
+
+def test_rows_of_the_manager_are_those_that_vllm_fills_itself(backend):
+    grammars = [
+        backend.compile_grammar(Option.REGEX, spec, set()) for spec in ("[a-z]+", "[0-9]{2}", "(x|y)z")
+    ]
+    requests = {str(place): _request(grammar) for place, grammar in enumerate(grammars)}
+    ours, theirs = _both(_manager(backend), requests, {})
     assert ours.shape == theirs.shape
     assert (ours == theirs).all()
+
+
+class _Reasoner:
+    """A reasoning parser for one end token, as vLLM calls it."""
+
+    def __init__(self, end):
+        self._end = end
+
+    def is_reasoning_end(self, ids):
+        return self._end in ids
+
+    def is_reasoning_end_streaming(self, ids, delta):
+        return self._end in delta
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_of_drafts_and_reasoning_are_those_that_vllm_fills_itself(backend, tokenizer, seed):
+    rng = random.Random(seed)
+    end = tokenizer.encode("#", add_special_tokens=False)[0]
+    words = tokenizer.encode("red green 123 9 x", add_special_tokens=False)
+    eos = tokenizer.eos_token_id
+    manager = _manager(backend, reasoner=_Reasoner, drafts=4)
+    for _ in range(12):
+        requests, drafts = {}, {}
+        for place in range(rng.randint(1, 5)):
+            stops = {eos, *rng.sample(words, rng.randint(0, 2))}
+            grammar = backend.compile_grammar(Option.REGEX, "((red|green)? ?[0-9]{0,3})+x?", stops)
+            prompt = rng.choice([[end], [words[0]]])
+            name = str(place)
+            requests[name] = _request(grammar, prompt, reasoner=_Reasoner(end))
+            if rng.random() < 0.3:
+                requests[name].structured_output_request.reasoning_ended = True
+            proposed = [rng.choice([*words, end, eos]) for _ in range(rng.randint(0, 4))]
+            valid = manager.validate_tokens(requests[name], proposed)
+            if rng.random() < 0.2:
+                valid = proposed
+            drafts[name] = valid + [-1] * rng.randint(0, 4 - len(valid))
+        ours, theirs = _both(manager, requests, drafts)
+        assert ours.shape == theirs.shape
+        at = 0
+        for name in requests:
+            rows = len([token for token in drafts[name] if token >= 0]) + 1
+            assert (ours[at : at + rows] == theirs[at : at + rows]).all(), (drafts[name], rows)
+            at += len(drafts[name]) + 1

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import structgen as sg
 from structgen._core import LimitError
-from structgen.serving.sequence import CALL_SECONDS, ConstrainedSequence, fill_rows
+from structgen.serving.sequence import CALL_SECONDS, ConstrainedSequence, after_drafts, fill_rows
 
 BYTES = sg.Vocabulary.of_bytes()
 EOS, STOP = 256, ord("!")
@@ -36,6 +36,24 @@ def test_the_end_is_allowed_where_the_text_is_complete():
     assert one.is_ended
     assert row_of(one) == set(range(BYTES.size))
     assert one.advance(ord("z"))  # tokens after the end are ignored
+
+
+def test_tokens_after_the_end_are_rolled_back_like_others():
+    one = sequence()
+    for token in [*b"ab", EOS, ord("z"), ord("z")]:
+        assert one.advance(token)
+    one.rollback(2)
+    assert one.is_ended
+    one.rollback(1)
+    assert row_of(one) == {ord("b"), ord("c"), EOS}
+    one.advance(EOS)
+    one.advance(ord("z"))
+    other = one.fork()
+    other.rollback(3)
+    assert row_of(other) == {ord("b")}
+    one.reset()
+    one.rollback(1)
+    assert row_of(one) == {ord("a")}
 
 
 def test_a_stop_token_of_the_request_is_an_end_like_others():
@@ -106,6 +124,23 @@ def test_rows_of_a_batch_are_those_of_each(stop):
         one.fill(alone, 0)
         assert (out[row] == alone[0]).all()
     assert not out[4].any()
+
+
+def test_rows_of_drafts_are_those_after_each_of_them():
+    one = sequence("ab{2,3}c!?", [STOP])
+    ahead = after_drafts(one, [*b"abb", STOP, *b"bc"])
+    assert len(ahead) == 4  # a stop token ends no text that is not complete
+    out = np.zeros((6, WORDS), np.int32)
+    fill_rows([None, *ahead, None], out, 2)
+    assert (out[0] == -1).all() and (out[5] == -1).all()
+    for row, text in enumerate((b"", b"a", b"ab", b"abb"), 1):
+        alone, expected = sequence("ab{2,3}c!?", [STOP]), np.zeros((1, WORDS), np.int32)
+        for token in text:
+            alone.advance(token)
+        alone.fill(expected, 0)
+        assert (out[row] == expected[0]).all()
+    assert one.matcher.tokens == []
+    assert len(after_drafts(ahead[3], [*b"bc", STOP, ord("x")])) == 4  # nothing is read after an end
 
 
 def test_a_limit_that_is_met_ends_one_request_and_no_other():

@@ -1,7 +1,7 @@
 """Implement vLLM's interface of structured output: `StructuredOutputBackend` and `StructuredOutputGrammar`.
 
-Invariant: `validate_tokens` does not advance; `rollback` undoes tokens that were accepted; a request whose constraint
-meets a limit while its text grows ends with a refused token, and does not affect others.
+Invariant: a request whose constraint meets a limit while its text grows ends with a refused token, and does not affect
+others. `grammar` has the rest.
 Cost: a cached mask is a look-up of a few microseconds; a grammar is compiled on one of vLLM's threads, not on the
 scheduler's.
 Source: vllm/v1/structured_output/backend_types.py of 0.29 to 0.33.
@@ -10,6 +10,7 @@ Source: vllm/v1/structured_output/backend_types.py of 0.29 to 0.33.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,9 +30,10 @@ from structgen.serving.sequence import ConstrainedSequence, fill_rows
 from structgen.serving.settings import Settings, read_settings
 from structgen.vocabulary import Vocabulary
 
+from .grammar import RequestGrammar, row_sequences
 from .metrics import MaskTimes
 
-__all__ = ["KIND_OF", "StructgenBackend", "StructgenGrammar", "fill_batch", "vocabulary_of"]
+__all__ = ["KIND_OF", "Rows", "StructgenBackend", "StructgenGrammar", "fill_batch", "vocabulary_of"]
 
 _log = logging.getLogger("vllm.structgen")
 
@@ -45,44 +47,8 @@ KIND_OF: dict[StructuredOutputOptions, Kind] = {
 }
 
 
-class StructgenGrammar(StructuredOutputGrammar):  # type: ignore[misc, unused-ignore]
+class StructgenGrammar(RequestGrammar, StructuredOutputGrammar):  # type: ignore[misc, unused-ignore]
     """The constraint of one request."""
-
-    def __init__(self, sequence: ConstrainedSequence, times: MaskTimes) -> None:
-        self.sequence = sequence
-        self._times = times
-
-    def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        """Advance by tokens that were generated. Return False, and log why, at the first forbidden one."""
-        for token in tokens:
-            if not self.sequence.advance(token):
-                why = self.sequence.failure or f"token {token} is not allowed"
-                _log.error("request %s ends: %s", request_id, why)
-                return False
-            if self.sequence.is_ended:
-                break
-        return True
-
-    def validate_tokens(self, tokens: list[int]) -> list[int]:
-        """Return the longest prefix of the draft tokens that the constraint accepts; change nothing."""
-        return tokens[: self.sequence.accepted(tokens)]
-
-    def rollback(self, num_tokens: int) -> None:
-        """Remove the last `num_tokens` tokens."""
-        self.sequence.rollback(num_tokens)
-
-    def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
-        """Write the mask of the next token into row `batch_index`."""
-        with self._times.measured(1):
-            self.sequence.fill(bitmask.numpy(), batch_index)
-
-    def is_terminated(self) -> bool:
-        """Return whether the answer has ended: a stop token was read, or nothing may follow."""
-        return self.sequence.is_ended
-
-    def reset(self) -> None:
-        """Go back to the start of the answer."""
-        self.sequence.reset()
 
 
 @dataclass
@@ -124,12 +90,31 @@ def vocabulary_of(tokenizer: Any, vocab_size: int) -> Vocabulary:
     return Vocabulary.from_tokenizer(tokenizer, size=vocab_size)
 
 
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one request in a step: see `row_sequences`."""
+
+    grammar: RequestGrammar
+    drafts: Sequence[int] = ()
+    first_read: int = 0
+    first_masked: int = 0
+
+
 def fill_batch(
-    backend: StructgenBackend, grammars: list[StructgenGrammar], bitmask: torch.Tensor
+    backend: StructgenBackend, requests: Sequence[Rows], bitmask: torch.Tensor
 ) -> NDArray[np.int32]:
-    """Fill one row for each grammar, all of them in one call."""
-    out: NDArray[np.int32] = bitmask.numpy()[: len(grammars)]
-    with backend.times.measured(len(grammars)):
-        fill_rows([grammar.sequence for grammar in grammars], out, backend.settings.mask_threads)
+    """Fill the rows of all requests in one call: those before their draft tokens, and one after each draft."""
+    sequences: list[ConstrainedSequence | None] = []
+    sources: list[int] = []
+    for one in requests:
+        rows, own = row_sequences(one.grammar.sequence, one.drafts, one.first_read, one.first_masked)
+        sources += [len(sequences) + source for source in own]
+        sequences += rows
+    out: NDArray[np.int32] = bitmask.numpy()[: len(sequences)]
+    with backend.times.measured(len(sequences)):
+        fill_rows(sequences, out, backend.settings.mask_threads)
+    for row, source in enumerate(sources):
+        if source != row:
+            out[row] = out[source]
     backend.times.tell(backend.compiler.stats)
     return out

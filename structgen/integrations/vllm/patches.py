@@ -9,8 +9,7 @@ The changes, each with a check that the code looks as expected:
                                                     started gets a 400, too
     AsyncLLM.add_request                            probes a spec before, without blocking the event loop
     StructuredOutputManager.grammar_init            returns `StructgenBackend`
-    StructuredOutputManager.grammar_bitmask         fills all rows of a batch in one call, unless drafts or a reasoning
-                                                    parser make rows differ
+    StructuredOutputManager.grammar_bitmask         fills all rows of a batch in one call, those of drafts included
 
 Invariant: with another backend, all of them behave as before. If the code of vLLM does not look as expected, nothing is
 changed, a warning names the difference, and vLLM itself refuses the backend "structgen" as unknown.
@@ -84,6 +83,7 @@ def fits() -> list[str]:
             "grammar_bitmask",
             ("requests", "structured_output_request_ids", "scheduled_spec_decode_tokens"),
         ),
+        (StructuredOutputManager, "_get_constraint_bounds", ("request", "spec_tokens")),
         (StructuredOutputBackend, "compile_grammar", ("request_type", "grammar_spec")),
         (StructuredOutputBackend, "allocate_token_bitmask", ("max_num_seqs",)),
         (StructuredOutputGrammar, "accept_tokens", ("request_id", "tokens")),
@@ -203,25 +203,35 @@ def _grammar_bitmask(original: Any) -> Any:
         structured_output_request_ids: Any,
         scheduled_spec_decode_tokens: Any,
     ) -> Any:
-        if (
-            structured_output_request_ids
-            and self.reasoner_cls is None
-            and _is_ours(self.vllm_config.structured_outputs_config)
-            and not _speculates(self.vllm_config)
-            and not any(scheduled_spec_decode_tokens.values())
-        ):
-            from .backend import StructgenGrammar, fill_batch
+        rows = None
+        if structured_output_request_ids and _is_ours(self.vllm_config.structured_outputs_config):
+            rows = _rows_of(self, requests, structured_output_request_ids, scheduled_spec_decode_tokens)
+        if rows is None:
+            return original(self, requests, structured_output_request_ids, scheduled_spec_decode_tokens)
+        from .backend import fill_batch
 
-            if self._grammar_bitmask is None:
-                most = self.vllm_config.scheduler_config.max_num_seqs
-                self._grammar_bitmask = self.backend.allocate_token_bitmask(most)
-            grammars = [requests[i].structured_output_request.grammar for i in structured_output_request_ids]
-            if all(isinstance(grammar, StructgenGrammar) for grammar in grammars):
-                return fill_batch(self.backend, grammars, self._grammar_bitmask)
-        return original(self, requests, structured_output_request_ids, scheduled_spec_decode_tokens)
+        if self._grammar_bitmask is None:
+            most = self.vllm_config.scheduler_config.max_num_seqs
+            drafts = getattr(self.vllm_config, "num_speculative_tokens", 0) or 0
+            self._grammar_bitmask = self.backend.allocate_token_bitmask(most * (1 + drafts))
+        return fill_batch(self.backend, rows, self._grammar_bitmask)
 
     return grammar_bitmask
 
 
-def _speculates(config: Any) -> bool:
-    return bool(getattr(config, "num_speculative_tokens", 0)) or config.speculative_config is not None
+def _rows_of(manager: Any, requests: Any, ids: Any, drafts_of: Any) -> list[Any] | None:
+    """Return the rows of a batch; None if vLLM must fill them itself."""
+    from .backend import Rows, StructgenGrammar
+    from .grammar import without_padding
+
+    found = []
+    for request_id in ids:
+        request = requests[request_id]
+        grammar = request.structured_output_request.grammar
+        if not isinstance(grammar, StructgenGrammar):
+            return None
+        drafts = drafts_of.get(request_id, ())
+        # subtle: also called without drafts, since it notes whether the prompt has ended the reasoning.
+        read, masked = manager._get_constraint_bounds(request, without_padding(drafts))
+        found.append(Rows(grammar, drafts, read, masked))
+    return found
