@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import json
 import os
 import socket
 import sys
@@ -100,7 +101,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads of the model")
     parser.add_argument(
-        "--tool-format", metavar="NAME", help="how the model writes tool calls (default hermes)"
+        "--tool-format",
+        metavar="NAME|FILE.json",
+        help="how the model writes tool calls: a name, or a file that describes the format (default hermes)",
     )
     parser.add_argument(
         "--whitespace",
@@ -237,13 +240,28 @@ def _settings(arguments: argparse.Namespace) -> ServerSettings:
         "speculate": not arguments.no_speculation,
     }
     if arguments.tool_format is not None:
-        chosen["tool_format"] = arguments.tool_format
+        chosen["tool_format"] = _tool_format(arguments.tool_format)
     return ServerSettings(
         model_name=arguments.name or named,
         api_keys=tuple(key.strip() for key in keys),
         limits=RequestLimits(whitespace=arguments.whitespace, **given(_SPEC_LIMITS)),
         **chosen,
     )
+
+
+def _tool_format(given: str) -> str:
+    """Return the name of a tool format; one that a JSON file describes is registered. Raises `OptionError`."""
+    if not given.endswith(".json"):
+        return given
+    from structgen.tools import ToolFormat, register_format
+
+    try:
+        data = json.loads(Path(given).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise OptionError(f"--tool-format {given}: {error}", hint="It is a name or a JSON file.") from None
+    if not isinstance(data, dict):
+        raise OptionError(f"--tool-format {given} is no JSON object")
+    return register_format(ToolFormat.from_data(data)).name
 
 
 def _bound(host: str, port: int) -> socket.socket:

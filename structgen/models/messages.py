@@ -13,7 +13,7 @@ Source: https://platform.openai.com/docs/api-reference/chat/create
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,42 +31,13 @@ _OF_OPENAI = frozenset(
     ("tool_calls", "tool_call_id", "function_call", "refusal", "audio", "annotations", "parsed", "logprobs")
 )
 """Keys that templates do not read, or that are written into the content."""
-_ARGUMENTS: Mapping[str, Callable[[dict[str, Any]], str]] = {
-    "json": lambda arguments: json.dumps(arguments, ensure_ascii=False),
-    "python": lambda arguments: ", ".join(f"{name}={value!r}" for name, value in arguments.items()),
-    "xml": lambda arguments: "".join(
-        f"<parameter={name}>\n{value if isinstance(value, str) else json.dumps(value)}\n</parameter>\n"
-        for name, value in arguments.items()
-    ),
-}
 
 
 class CallNotation(Protocol):
     """How calls and their results are written; `structgen.tools.ToolFormat` is one."""
 
-    @property
-    def call(self) -> str:
-        """One call, with ``$name`` and ``$arguments``."""
-        ...
-
-    @property
-    def arguments(self) -> Any:
-        """``json``, ``python`` or ``xml``."""
-        ...
-
-    @property
-    def begin(self) -> str:
-        """Before the first call."""
-        ...
-
-    @property
-    def between(self) -> str | None:
-        """Between two calls."""
-        ...
-
-    @property
-    def end(self) -> str:
-        """After the last call."""
+    def write_calls(self, calls: Sequence[tuple[str, Mapping[str, Any] | str]]) -> str:
+        """Return calls: the name and the arguments of each; a text stands for arguments that are no object."""
         ...
 
     @property
@@ -81,25 +52,23 @@ class CallNotation(Protocol):
 
 
 @dataclass(frozen=True)
-class _Notation:
-    call: str
-    arguments: str
-    begin: str
-    between: str | None
-    end: str
-    result: str
-    result_role: str
+class _Hermes:
+    result: str = "<tool_response>\n$result\n</tool_response>"
+    result_role: str = "user"
+
+    def write_calls(self, calls: Sequence[tuple[str, Mapping[str, Any] | str]]) -> str:
+        """Return calls, one after another."""
+        return "\n".join(
+            f'<tool_call>\n{{"name": "{name}", "arguments": {_shown(given)}}}\n</tool_call>'
+            for name, given in calls
+        )
 
 
-HERMES = _Notation(
-    call='<tool_call>\n{"name": "$name", "arguments": $arguments}\n</tool_call>',
-    arguments="json",
-    begin="",
-    between="\n",
-    end="",
-    result="<tool_response>\n$result\n</tool_response>",
-    result_role="user",
-)
+def _shown(arguments: Mapping[str, Any] | str) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+HERMES = _Hermes()
 """The notation of Hermes 2 Pro and 3, Qwen 2.5 and Qwen 3."""
 
 
@@ -225,7 +194,7 @@ def _written(calls: object, where: str, notation: CallNotation, names: dict[str,
     """Earlier calls, as the model writes them."""
     if not isinstance(calls, Sequence) or isinstance(calls, str):
         raise PromptError(f"tool_calls is {with_kind(calls)}, not a list", where=where)
-    written = []
+    written: list[tuple[str, Mapping[str, Any] | str]] = []
     for index, call in enumerate(calls):
         given = call.get("function") if isinstance(call, Mapping) else None
         function: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
@@ -237,21 +206,17 @@ def _written(calls: object, where: str, notation: CallNotation, names: dict[str,
                 hint='Calls look like {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}.',
             )
         names[str(call.get("id"))] = name
-        shown = _arguments(function.get("arguments"), notation)
-        written.append(notation.call.replace("$name", name).replace("$arguments", shown))
-    between = notation.between if notation.between is not None else "\n"
-    return notation.begin + between.join(written) + notation.end
+        written.append((name, _arguments(function.get("arguments"))))
+    return notation.write_calls(written)
 
 
-def _arguments(given: object, notation: CallNotation) -> str:
-    """Return the arguments as the model writes them; a text that is not a JSON object stays as it is."""
+def _arguments(given: object) -> Mapping[str, Any] | str:
+    """Return the arguments as an object; a text that is not a JSON object stays as it is."""
     if not given:
-        given = {}
+        return {}
     if isinstance(given, str):
         try:
             given = json.loads(given)
         except (ValueError, RecursionError):
             return str(given)
-    if not isinstance(given, Mapping):
-        return json.dumps(given, ensure_ascii=False, default=str)
-    return _ARGUMENTS[notation.arguments](dict(given))
+    return dict(given) if isinstance(given, Mapping) else json.dumps(given, ensure_ascii=False, default=str)

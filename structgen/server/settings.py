@@ -9,7 +9,7 @@ from typing import Any
 
 from structgen.errors import OptionError, a_kind, with_kind
 from structgen.serving.limits import RequestLimits
-from structgen.tools import FORMATS
+from structgen.tools.formats import tool_format
 
 __all__ = ["SETTING_NAMES", "ServerSettings"]
 
@@ -111,11 +111,7 @@ class ServerSettings:
             object.__setattr__(self, "max_choices", self.max_rows)
         if self.default_tokens > self.max_tokens:
             object.__setattr__(self, "default_tokens", self.max_tokens)
-        if self.tool_format not in FORMATS:
-            raise OptionError(
-                f"there is no tool format {self.tool_format!r:.40}",
-                hint=f"The formats are {', '.join(FORMATS)}.",
-            )
+        tool_format(self.tool_format)
         if self.reasoning not in ("auto", "off"):
             raise OptionError(f"reasoning is {self.reasoning!r:.40}; it must be 'auto' or 'off'")
         for origin in self.cors_origins:

@@ -8,6 +8,7 @@ from typing import Any
 
 from structgen.errors import StructgenError
 from structgen.tools import FORMATS, Tool, ToolFormat, instructions, read_tools
+from structgen.tools.formats import as_spec
 from structgen.tools.forms import Forms
 from structgen.tools.order import formulas_of
 from structgen.tools.partial_turn import PartialTurn
@@ -66,7 +67,11 @@ def read_tool_format(own: Fields | None, settings: ServerSettings) -> ToolFormat
     chosen = None if own is None else own.text("tool_format")
     name = settings.tool_format if chosen is None else chosen
     if name not in FORMATS:
-        raise bad_request("structgen.tool_format", f"{name!r:.60} is not one of {', '.join(FORMATS)}")
+        raise bad_request(
+            "structgen.tool_format",
+            f"{name!r:.60} is not one of {', '.join(FORMATS)}. The server's operator can add one "
+            "(--tool-format FILE.json)",
+        )
     return FORMATS[name]
 
 
@@ -92,7 +97,7 @@ def read_requested_tools(fields: Fields, own: Fields | None, format: ToolFormat)
         return None
     if names is not None:
         given = [definition for definition, tool in zip(given, offered, strict=True) if tool.name in names]
-    spec: dict[str, Any] = {"tools": given, "format": format.name, "tool_choice": wanted}
+    spec: dict[str, Any] = {"tools": given, "format": as_spec(format), "tool_choice": wanted}
     if parallel is None and isinstance(choice, dict) and choice.get("type") == "function":
         parallel = False  # one call of this tool
     if parallel is False or (parallel is True and format.between is not None):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from structgen.errors import OutputInvalid
+from structgen.tools import TurnEvent
 from structgen.tools.partial_turn import PartialTurn
 
 from .answers import unreadable_turn
@@ -54,15 +55,13 @@ Delta = ReasoningDelta | TextDelta | CallStart | ArgumentsDelta
 
 
 class TurnDeltas:
-    """Compares an answer with what was returned of it before."""
+    """Reads a growing answer, with the events of the turn's parser."""
 
     def __init__(self, request: CompletionRequest) -> None:
         self._request = request
         self._reader = request.reader()
         self._read = ""
-        self._sent = self._thought = ""
-        self._calls: list[str] = []
-        """The name and arguments that were returned of each call."""
+        """The text that was read."""
 
     def new(self, text: str, *, ends: bool) -> Iterator[Delta]:
         """Yield what is new.
@@ -74,51 +73,42 @@ class TurnDeltas:
         Raises:
             ApiError: The answer is no turn, or has backtracked past what was returned.
         """
-        if self._reader is None:
-            yield from self._grown_text(text)
-            return
-        reader = self._follow(self._reader, text, ends=ends)
-        if (thought := reader.reasoning or "") != self._thought:
-            if not thought.startswith(self._thought):
-                raise _went_back()
-            new, self._thought = thought[len(self._thought) :], thought
-            yield ReasoningDelta(new)
-        yield from self._grown_text(reader.text)
-        yield from self._grown_calls(reader)
-
-    def _grown_text(self, shown: str) -> Iterator[Delta]:
-        if not shown.startswith(self._sent):
+        reader, read, self._read = self._reader, self._read, text
+        if reader is not None:
+            for event in self._events(reader, text, read, ends=ends):
+                if (delta := _delta_of(event)) is not None:
+                    yield delta
+        elif not text.startswith(read):
             raise _went_back()
-        if len(shown) > len(self._sent):
-            new, self._sent = shown[len(self._sent) :], shown
-            yield TextDelta(new)
+        elif len(text) > len(read):
+            yield TextDelta(text[len(read) :])
 
-    def _follow(self, reader: PartialTurn, text: str, *, ends: bool) -> PartialTurn:
-        if not text.startswith(self._read):  # the row has backtracked from a dead end
-            again = self._request.reader()
-            assert again is not None
-            self._reader = reader = again
-        self._read = text
+    def _events(self, reader: PartialTurn, text: str, read: str, *, ends: bool) -> list[TurnEvent]:
         try:
-            reader.feed(text, ends=ends)
+            if text.startswith(read):
+                return reader.feed(text, ends=ends)
+            again = self._request.reader()  # the row has backtracked from a dead end
+            assert again is not None
+            again.feed(text, ends=ends)
         except OutputInvalid as error:
             raise unreadable_turn(error) from None
-        return reader
-
-    def _grown_calls(self, reader: PartialTurn) -> Iterator[Delta]:
-        if len(reader.calls) < len(self._calls):
+        self._reader = again
+        if (events := again.events_since(reader)) is None:
             raise _went_back()
-        for index, call in enumerate(reader.calls):
-            if index == len(self._calls):
-                self._calls.append(call.name)
-                yield CallStart(index, call.name)
-            sent = self._calls[index]
-            written = call.name + call.arguments
-            if not written.startswith(sent):
-                raise _went_back()
-            if len(written) > len(sent):
-                self._calls[index] = written
-                yield ArgumentsDelta(index, written[len(sent) :])
+        return events
+
+
+def _delta_of(event: TurnEvent) -> Delta | None:
+    """Return the delta of an event; None if it has nothing to send."""
+    if event.kind == "call_started":
+        assert event.call is not None
+        return CallStart(event.call, event.name)
+    if not event.text:
+        return None
+    if event.kind == "argument_delta":
+        assert event.call is not None
+        return ArgumentsDelta(event.call, event.text)
+    return ReasoningDelta(event.text) if event.kind == "reasoning" else TextDelta(event.text)
 
 
 def _went_back() -> ApiError:

@@ -18,11 +18,14 @@ from typing import Any
 from .call_runner import CallResult
 from .conversation import Conversation, Round
 from .definitions import Tool, ToolCall, read_tools
-from .formats import FORMATS, ToolFormat
+from .events import AssistantTurn, TurnEvent, merged, turn_of
+from .format_texts import ToolFormat
+from .formats import FORMATS, register_format
 from .loop import run_tools, run_tools_async
 from .prompting import instructions
 from .turn import ToolTurn, tools
-from .turn_reader import AssistantTurn
+from .turn_parser import TurnParser
+from .xml_styles import XmlStyle
 
 __all__ = [
     "FORMATS",
@@ -34,11 +37,17 @@ __all__ = [
     "ToolCall",
     "ToolFormat",
     "ToolTurn",
+    "TurnEvent",
+    "TurnParser",
+    "XmlStyle",
     "instructions",
+    "merged",
     "read_tools",
+    "register_format",
     "run_tools",
     "run_tools_async",
     "tools",
+    "turn_of",
 ]
 
 

@@ -1,47 +1,48 @@
-"""The three notations of arguments: the constraint of what may be written, and the reader of what was written.
+"""The constraint of arguments in each of the notations.
 
 Why: formats differ in their markers, which are data, and in the notation of arguments, which is one of three.
-Invariant: what the constraint allows reads back as arguments that the tool's schema accepts. A schema that a notation
-cannot express exactly is refused.
+Invariant: what the constraint allows reads back (`argument_readers`) as arguments that the tool's schema accepts. A
+schema that a notation cannot express exactly is refused.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 from structgen.constraints.composition import body_of
 from structgen.constraints.json_schema.constraint import part_of_schema
-from structgen.errors import ConstraintError, LimitExceeded, OutputInvalid
+from structgen.errors import ConstraintError, LimitExceeded
 from structgen.ir.grammar import Body
 
 from .definitions import Tool
-from .formats import ToolFormat
+from .format_texts import ToolFormat
 from .forms import Form
-from .pythonic import python_arguments, read_python_arguments
-from .xml_parameters import read_xml_parameters, xml_parameters
+from .pythonic import python_arguments
+from .xml_parameters import xml_arguments
 
-__all__ = ["NOTATIONS", "Notation", "arguments_of"]
-
-
-@dataclass(frozen=True)
-class Notation:
-    """One notation, for writing and for reading."""
-
-    write: Callable[[Tool, ToolFormat], tuple[Body, dict[str, Form]]]
-    """Returns the body of the arguments, and the forms of their values for `read`."""
-    read: Callable[[str, int, Tool, Mapping[str, Form] | None], tuple[dict[str, Any], int]]
-    """Returns the arguments, and the position after them, from a text, their position, and the forms."""
+__all__ = ["arguments_of"]
 
 
-def arguments_of(tool: Tool, format: ToolFormat) -> tuple[Body, dict[str, Form]]:
-    """Return the body of a tool's arguments, and the forms of their values. Errors name the tool."""
+def arguments_of(
+    tool: Tool, format: ToolFormat, write: Callable[[str], Body]
+) -> tuple[Body, dict[str, Form]]:
+    """Return the body of a tool's arguments, and the forms of their values. Errors name the tool.
+
+    Args:
+        tool: The tool.
+        format: How arguments are written.
+        write: Returns the body of a text, which may contain special tokens.
+    """
     try:
-        if format.arguments != "json":
-            _write_json(tool, format)  # reports errors in the schema with their position in the whole
-        return NOTATIONS[format.arguments].write(tool, format)
+        whole = _json(
+            tool, format
+        )  # also for other notations: it reports errors with their position in the whole
+        if format.arguments == "json":
+            return whole, {}
+        if format.arguments == "python":
+            return python_arguments(tool), {}
+        assert format.style is not None
+        return xml_arguments(tool, format.style, write)
     except (ConstraintError, LimitExceeded) as error:
         parameters = f"the parameters of {tool.name}"
         if not str(error.where).startswith(parameters):
@@ -49,31 +50,8 @@ def arguments_of(tool: Tool, format: ToolFormat) -> tuple[Body, dict[str, Form]]
         raise
 
 
-def _write_json(tool: Tool, format: ToolFormat) -> Body:
+def _json(tool: Tool, format: ToolFormat) -> Body:
     # For the whole schema: a part of a larger constraint keeps no text of it.
     return body_of(
         part_of_schema(tool.parameters, (), ordered=True, whitespace=format.whitespace, integers="digits")
     )
-
-
-def _read_json(text: str, start: int, tool: Tool) -> tuple[dict[str, Any], int]:
-    try:
-        value, end = json.JSONDecoder().raw_decode(text, start)
-    except (ValueError, RecursionError) as error:
-        raise OutputInvalid(f"the arguments of {tool.name} are no JSON: {error}", text=text) from error
-    if not isinstance(value, dict):
-        raise OutputInvalid(f"the arguments of {tool.name} are no object", text=text)
-    return value, end
-
-
-NOTATIONS: Mapping[str, Notation] = {
-    "json": Notation(
-        lambda tool, format: (_write_json(tool, format), {}),
-        lambda text, start, tool, forms: _read_json(text, start, tool),
-    ),
-    "python": Notation(
-        lambda tool, format: (python_arguments(tool), {}),
-        lambda text, start, tool, forms: read_python_arguments(text, start, tool),
-    ),
-    "xml": Notation(lambda tool, format: xml_parameters(tool), read_xml_parameters),
-}

@@ -12,7 +12,7 @@ from structgen.results import Result
 from structgen.types import OutputType
 
 from .call_runner import CallResult
-from .turn_reader import AssistantTurn
+from .events import AssistantTurn
 
 __all__ = ["Conversation", "Round"]
 

@@ -1,46 +1,32 @@
-"""Read an unfinished turn: its reasoning, its text and its calls, as far as they are certain.
+"""Read a turn while it is written: its reasoning, its text and its calls, as far as they are certain.
 
-Why: a client of a stream sees the arguments of a call while the model writes them. OpenAI's API sends them as JSON, so
-keyword arguments and XML elements are converted to JSON here, piece by piece.
-What: a coroutine reads the templates of the constraint (`ToolFormat`). It stops at the end of the text and continues
-when there is more.
-Invariant: what was reported is never revoked. `reasoning`, `text` and the arguments of each call only grow, and for a
-complete turn they equal what `TurnReader` reads.
+Why: a client of a stream sees the arguments of a call while the model writes them.
+What: a coroutine reads the texts of the `ToolFormat` from which the constraint is made. It stops at the end of the
+text and continues when there is more. This is the only parser: finished turns are read by it, too.
+Invariant: what was reported is never revoked. `reasoning`, `text` and the arguments of each call only grow, and the
+events say how. Each text that `tools` allows is read.
 Cost: linear in the text; nothing is compiled.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from structgen.errors import OutputInvalid
 
-from .definitions import Tool
-from .formats import ToolFormat
-from .forms import Form, Forms
+from .argument_readers import read_arguments
+from .definitions import Tool, ToolCall
+from .events import AssistantTurn, EventKind, TurnEvent, arguments_of_text, merged
+from .format_texts import COUNTERS, ToolFormat
+from .forms import Forms
+from .text_source import CutOff, Steps, TextSource
 
 __all__ = ["PartialCall", "PartialTurn"]
 
-_STRUCTURE = re.compile(r'["{}\[\]]')
-_VALUE = re.compile(r'["{}\[\](),TFN]')
-_ESCAPE = re.compile(r'["\\]')
-_WORDS = {"True": "true", "False": "false", "None": "null"}
-_NULL = "null"
-_PARAMETER, _PARAMETER_END = "<parameter=", "\n</parameter>"
 _MOST_LINES = 2
 """Line ends between the reasoning and the text after it."""
-
-_Steps = Generator[None, None, None]
-_Found = Generator[None, None, str | None]
-_Grow = Callable[[str], None]
-
-
-class _CutOff(Exception):
-    """The text ends in the middle of a part of the turn."""
 
 
 @dataclass
@@ -51,10 +37,6 @@ class PartialCall:
     arguments: str = ""
     """JSON text; an object once `is_whole`."""
     is_whole: bool = False
-
-    def grow(self, piece: str) -> None:
-        """Append to the arguments."""
-        self.arguments += piece
 
 
 class PartialTurn:
@@ -89,12 +71,13 @@ class PartialTurn:
         self._think, self._optional, self._answers = think, optional, answers
         self.is_whole = False
         """Whether the turn is complete."""
-        self._source, self._at, self._ends = "", 0, False
+        self._source = TextSource()
+        self._events: list[TurnEvent] = []
         self._steps = self._run()
         next(self._steps)
 
-    def feed(self, text: str, *, ends: bool = False) -> None:
-        """Read more text.
+    def feed(self, text: str, *, ends: bool = False) -> list[TurnEvent]:
+        """Read more text, and return what is new.
 
         Args:
             text: The whole text so far, with special tokens by their names.
@@ -103,23 +86,75 @@ class PartialTurn:
         Raises:
             OutputInvalid: The text is not a turn.
         """
-        self._source, self._ends = text, ends
+        self._source.text, self._source.ends = text, ends
+        self._events = []
         next(self._steps, None)
+        return merged(self._events)
+
+    def events_since(self, earlier: PartialTurn) -> list[TurnEvent] | None:
+        """Return what this turn has that an earlier version of it had not reported.
+
+        A text that is generated may go back from a dead end and continue in another way. None: the earlier version
+        reported something that this one does not have.
+        """
+        before, now = self._reported(earlier), self._reported(self)
+        if any(part not in now or not now[part].startswith(text) for part, text in before.items()):
+            return None
+        events = []
+        for (kind, call), text in now.items():
+            had = before.get((kind, call))
+            name = self.calls[call].name if kind == "call_started" and call is not None else ""
+            if kind in ("call_started", "call_finished"):
+                events += [TurnEvent(kind, call=call, name=name)] if had is None else []
+            elif had is None or len(text) > len(had):
+                events.append(TurnEvent(kind, text[len(had or "") :], call))
+        return events
+
+    @staticmethod
+    def _reported(turn: PartialTurn) -> dict[tuple[EventKind, int | None], str]:
+        """Return the text of each part that was reported, in the order of events."""
+        parts: dict[tuple[EventKind, int | None], str] = {}
+        if turn.reasoning is not None:
+            parts["reasoning", None] = turn.reasoning
+        if turn.text:
+            parts["content", None] = turn.text
+        for index, call in enumerate(turn.calls):
+            parts["call_started", index] = call.name
+            parts["argument_delta", index] = call.arguments
+            if call.is_whole:
+                parts["call_finished", index] = ""
+        return parts
+
+    def whole(self) -> AssistantTurn:
+        """Return the finished turn. Raises `OutputInvalid` if it was cut off."""
+        if not self.is_whole:
+            raise OutputInvalid(self._unfinished(), text=self._source.text, hint="Raise max_tokens.")
+        try:
+            calls = [ToolCall(call.name, arguments_of_text(call.name, call.arguments)) for call in self.calls]
+        except OutputInvalid as error:
+            raise OutputInvalid(error.message, text=self._source.text) from None
+        return AssistantTurn(self.text, tuple(calls), self.reasoning)
+
+    def _unfinished(self) -> str:
+        if self._think is not None and self._is_thinking:
+            return f"the reasoning has no end, {self._think[1]!r}"
+        return f"the turn has no end: {self._source.text[-40:]!r}"
 
     # -- the parts of a turn
 
-    def _run(self) -> _Steps:
+    def _run(self) -> Steps:
+        self._is_thinking = self._think is not None
         yield
         try:
             yield from self._turn()
-        except _CutOff:
+        except CutOff:
             return
         self.is_whole = True
 
-    def _turn(self) -> _Steps:
+    def _turn(self) -> Steps:
         if self._think is not None:
             yield from self._thought(*self._think)
-        format = self._format
+        format, source = self._format, self._source
         if format is None:
             yield from self._rest()
         elif format.is_framed:
@@ -127,279 +162,144 @@ class PartialTurn:
         elif self._answers:
             yield from self._answer_or_calls(format)
         elif format.at_start:
-            yield from (self._calls(format) if (yield from self._is_next(format.marker)) else self._rest())
-        elif (yield from self._until(format.marker, self._say)) is not None:
+            has_calls = yield from source.is_next(format.marker)
+            yield from (self._calls(format) if has_calls else self._rest())
+        elif (yield from source.until(format.marker, self._say)) is not None:
             yield from self._calls(format)
 
-    def _thought(self, begin: str, end: str) -> _Steps:
-        if begin and (yield from self._one_of(begin)) is None:
-            is_framed = self._format is not None and self._format.is_framed
-            if not self._optional or (is_framed and self._ends and begin.startswith(self._left)):
-                raise self._missing(begin)
+    def _thought(self, begin: str, end: str) -> Steps:
+        source = self._source
+        is_framed = self._format is not None and self._format.is_framed
+        if begin and (yield from source.one_of(begin)) is None:
+            if not self._optional or (is_framed and source.is_cut_off_in(begin)):
+                raise source.missing(begin)
+            self._is_thinking = False
             return
-        self.reasoning = ""
-        yield from self._through(end, self._reason)
-        if self._format is None or not self._format.is_framed:
+        self._reason("")
+        yield from source.through(end, self._reason)
+        self._is_thinking = False
+        if not is_framed:
             for _ in range(_MOST_LINES):
-                yield from self._one_of("\n")
+                yield from source.one_of("\n")
 
-    def _rest(self) -> _Steps:
-        yield from self._until("", self._say)
+    def _rest(self) -> Steps:
+        yield from self._source.until("", self._say)
 
-    def _frames(self, format: ToolFormat) -> _Steps:
+    def _frames(self, format: ToolFormat) -> Steps:
         """Read text with markers, or calls, perhaps with such text before them."""
-        say, answer = format.say, format.answer
-        begins = [begin for begin in (answer[0], say[0], _opening(format)) if begin]
-        begin = yield from self._one_of(*begins, ahead=True)
+        source, say, answer = self._source, format.say, format.answer
+        begins = [begin for begin in (answer[0], say[0], format.opening) if begin]
+        begin = yield from source.one_of(*begins, ahead=True)
         if begin is None:
-            raise self._missing(*begins)
-        if begin == answer[0]:
-            self._at += len(begin)
-            yield from self._rest()
+            raise source.missing(*begins)
+        if begin == answer[0] != say[0]:
+            yield from source.expect(begin)
+            yield from source.up_to_last(answer[1], self._say)
             return
         if begin == say[0]:
-            self._at += len(begin)
-            yield from self._through(say[1], self._say)
+            yield from source.expect(begin)
+            if say[0] == answer[0] and (yield from self._shared_frame(format)):
+                return
+            if say[0] != answer[0]:
+                yield from source.through(say[1], self._say)
         yield from self._calls(format)
 
-    def _answer_or_calls(self, format: ToolFormat) -> _Steps:
+    def _shared_frame(self, format: ToolFormat) -> Generator[None, None, bool]:
+        """Read text whose markers do not show whether calls follow. Returns whether it was the answer."""
+        source, end = self._source, format.answer[1]
+        if self._answers:
+            yield from source.up_to_last(end, self._say)
+            return True
+        yield from source.through(format.say[1], self._say)
+        more = end.removeprefix(format.say[1])
+        found = yield from source.one_of(more, format.opening, ahead=True)
+        if found == format.opening:
+            return False
+        yield from source.expect(more, (*format.specials, more))
+        return True
+
+    def _answer_or_calls(self, format: ToolFormat) -> Steps:
         """Read a turn that begins with calls, or has none."""
-        if not (yield from self._is_next(_opening(format))):
+        source = self._source
+        if not (yield from source.is_next(format.opening)):
             yield from self._rest()
             return
         if format.at_start:
             # An answer may have the same beginning as calls; only the end shows which it is.
-            while not self._ends:
+            while not source.ends:
                 yield
             calls = PartialTurn(format, self._tools, self._forms)
             with contextlib.suppress(OutputInvalid):
-                calls.feed(self._left, ends=True)
+                calls.feed(source.rest, ends=True)
             if not calls.is_whole:
                 yield from self._rest()
                 return
         yield from self._calls(format)
 
-    def _calls(self, format: ToolFormat) -> _Steps:
-        opening = format.call.partition("$name")[0]
-        yield from self._expect(format, format.begin)
-        yield from self._expect(format, opening)
-        following = None if format.between is None else format.between + opening
+    # -- calls
+
+    def _calls(self, format: ToolFormat) -> Steps:
+        source = self._source
+        yield from source.expect(format.begin, format.specials)
+        yield from source.expect(format.first_text, format.specials)
+        following = "" if format.between is None else format.between + format.first_text
+        nexts = [text for text in (following, format.end) if text]
         while True:
             yield from self._call(format)
-            if following is None or (yield from self._one_of(following)) is None:
+            found = yield from source.one_of(*nexts)
+            if found != following or not following:
                 break
-        if following and self._left and following.startswith(self._left):
-            raise _CutOff
-        yield from self._expect(format, format.end)
-        while not self._ends:
-            yield
-        if self._left:
-            raise OutputInvalid(f"after the calls there is more: {self._left[:40]!r}", text=self._source)
-
-    def _call(self, format: ToolFormat) -> _Steps:
-        middle, _, closing = format.call.partition("$name")[2].partition("$arguments")
-        names = {tool.name + middle: tool for tool in self._tools}
-        found = yield from self._one_of(*names)
         if found is None:
-            raise self._missing(*names)
-        tool = names[found]
-        call = PartialCall(tool.name)
-        self.calls.append(call)
-        if format.arguments == "json":
-            yield from self._json_object(call.grow)
-        elif format.arguments == "python":
-            yield from self._keywords(call.grow)
-        else:
-            yield from self._elements(call.grow, self._forms.get(tool.name, {}))
-        call.is_whole = True
-        yield from self._expect(format, closing)
+            if following and source.rest and source.is_cut_off_in(following):
+                raise CutOff
+            yield from source.expect(format.end, format.specials)
+        while not source.ends:
+            yield
+        if source.rest:
+            raise source.invalid("after the calls there is more")
 
-    # -- arguments
-
-    def _json_object(self, grow: _Grow) -> _Steps:
-        """Read a JSON object, unchanged."""
-        depth = 0
-        while True:
-            found = _STRUCTURE.search(self._source, self._at)
-            if found is None:
-                self._pass_on(len(self._source), grow)
-                yield from self._more()
-                continue
-            self._pass_on(found.start(), grow)
-            if found[0] == '"':
-                yield from self._string(grow)
-                continue
-            self._pass_on(found.end(), grow)
-            depth += 1 if found[0] in "{[" else -1
-            if depth == 0:
-                return
-
-    def _keywords(self, grow: _Grow) -> _Steps:
-        """Read keyword arguments of Python, up to the closing parenthesis."""
-        separator = "{"
-        while not (yield from self._is_next(")")):
-            name: list[str] = []
-            yield from self._through("=", name.append)
-            grow(f"{separator}{json.dumps(''.join(name), ensure_ascii=False)}: ")
-            separator = ", "
-            yield from self._python_value(grow)
-            yield from self._one_of(", ")
-        grow("{}" if separator == "{" else "}")
-
-    def _python_value(self, grow: _Grow) -> _Steps:
-        """Read a value up to the comma or parenthesis after it. It is JSON except for three words."""
-        depth = 0
-        while True:
-            found = _VALUE.search(self._source, self._at)
-            self._pass_on(len(self._source) if found is None else found.start(), grow)
-            if found is None:
-                yield from self._more()
-            elif found[0] == '"':
-                yield from self._string(grow)
-            elif found[0] in "TFN":
-                word = yield from self._one_of(*_WORDS)
-                if word is None:
-                    raise self._missing(*_WORDS)
-                grow(_WORDS[word])
-            elif found[0] in ",)" and depth == 0:
-                return
+    def _call(self, format: ToolFormat) -> Steps:
+        """Read a call after its first text."""
+        source, index = self._source, len(self.calls)
+        pieces = format.pieces[1:] if format.first_text else format.pieces
+        for place, (kind, text) in enumerate(pieces):
+            if kind == "text":
+                yield from source.expect(text, format.specials if place == len(pieces) - 1 else ())
+            elif kind == "name":
+                name = yield from self._name(pieces[place + 1])
+                self.calls.append(PartialCall(name))
+                self._emit(TurnEvent("call_started", call=index, name=name))
+            elif kind == "arguments":
+                yield from read_arguments(source, format, self._forms.get(name), self._grow)
+                self.calls[index].is_whole = True
+                self._emit(TurnEvent("call_finished", call=index))
             else:
-                depth += {"{": 1, "[": 1, "(": 1, ",": 0}.get(found[0], -1)
-                self._pass_on(found.end(), grow)
+                yield from source.characters(COUNTERS[text][0], lambda _: None)
 
-    def _elements(self, grow: _Grow, forms: Mapping[str, Form]) -> _Steps:
-        """Read one XML element per parameter."""
-        separator = "{"
-        while (yield from self._one_of(_PARAMETER)) is not None:
-            name: list[str] = []
-            yield from self._through(">\n", name.append)
-            key = "".join(name)
-            grow(f"{separator}{json.dumps(key, ensure_ascii=False)}: ")
-            separator = ", "
-            form = forms.get(key, "json")
-            if form == "json":
-                yield from self._through(_PARAMETER_END, grow)
-            else:
-                yield from self._xml_text(grow, may_be_null=form == "string or null")
-            yield from self._one_of("\n")
-        if self._ends and _PARAMETER.startswith(self._left):
-            raise _CutOff
-        grow("{}" if separator == "{" else "}")
+    def _name(self, following: tuple[str, str]) -> Generator[None, None, str]:
+        """Read a name. What follows it counts, since one name may be the beginning of another."""
+        source = self._source
+        after = following[1] if following[0] == "text" else ""
+        names = {tool.name + after: tool.name for tool in self._tools}
+        found = yield from source.one_of(*names, ahead=True)
+        if found is None:
+            raise source.missing(*names)
+        source.position += len(names[found])
+        return names[found]
 
-    def _xml_text(self, grow: _Grow, *, may_be_null: bool) -> _Steps:
-        """Read a text without quotes, up to the end of its element."""
-        null = _NULL + _PARAMETER_END
-        if may_be_null and (yield from self._one_of(null)) is not None:
-            grow(_NULL)
-            return
-        grow('"')
-        yield from self._through(
-            _PARAMETER_END, lambda piece: grow(json.dumps(piece, ensure_ascii=False)[1:-1])
-        )
-        grow('"')
+    # -- what is reported
 
-    def _string(self, grow: _Grow) -> _Steps:
-        """Read a JSON string with its quotes. An escape is passed on once it is complete."""
-        self._pass_on(self._at + 1, grow)
-        while True:
-            found = _ESCAPE.search(self._source, self._at)
-            self._pass_on(len(self._source) if found is None else found.start(), grow)
-            if found is None:
-                yield from self._more()
-            elif found[0] == '"':
-                self._pass_on(found.end(), grow)
-                return
-            else:
-                length = 6 if self._source.startswith("u", found.end()) else 2
-                while len(self._source) < found.start() + length:
-                    yield from self._more()
-                    length = 6 if self._source.startswith("u", found.end()) else 2
-                self._pass_on(found.start() + length, grow)
-
-    # -- steps
-
-    @property
-    def _left(self) -> str:
-        return self._source[self._at :]
+    def _emit(self, event: TurnEvent) -> None:
+        self._events.append(event)
 
     def _say(self, piece: str) -> None:
         self.text += piece
+        self._emit(TurnEvent("content", piece))
 
     def _reason(self, piece: str) -> None:
         self.reasoning = (self.reasoning or "") + piece
+        self._emit(TurnEvent("reasoning", piece))
 
-    def _pass_on(self, end: int, grow: _Grow) -> None:
-        if end > self._at:
-            grow(self._source[self._at : end])
-            self._at = end
-
-    def _more(self) -> _Steps:
-        """Wait for more text."""
-        if self._ends:
-            raise _CutOff
-        yield
-
-    def _one_of(self, *wanted: str, ahead: bool = False) -> _Found:
-        """Read one of these texts, or with `ahead` only find it. Returns None if the text has none of them here."""
-        longest = max(map(len, wanted))
-        while True:
-            for text in wanted:
-                if self._source.startswith(text, self._at):
-                    self._at += 0 if ahead else len(text)
-                    return text
-            rest = self._source[self._at : self._at + longest]
-            if self._ends or not any(text.startswith(rest) for text in wanted):
-                return None
-            yield
-
-    def _is_next(self, wanted: str) -> Generator[None, None, bool]:
-        return (yield from self._one_of(wanted, ahead=True)) is not None
-
-    def _until(self, wanted: str, grow: _Grow, *, must_come: bool = False) -> _Found:
-        """Pass text on up to one of `wanted`, which is returned and not read.
-
-        Without one, all text is passed on. With `must_come`, a suffix that may be the beginning of one is kept.
-        """
-        while True:
-            start = self._source.find(wanted, self._at) if wanted else -1
-            if start >= 0:
-                self._pass_on(start, grow)
-                return wanted
-            held = 0 if self._ends and not must_come else _overlap(self._source, self._at, wanted)
-            self._pass_on(len(self._source) - held, grow)
-            if self._ends:
-                return None
-            yield
-
-    def _through(self, wanted: str, grow: _Grow) -> _Steps:
-        """Pass text on up to `wanted`, and read `wanted`, too."""
-        if (yield from self._until(wanted, grow, must_come=True)) is None:
-            raise _CutOff
-        self._at += len(wanted)
-
-    def _expect(self, format: ToolFormat, wanted: str) -> _Steps:
-        """Read exactly this text. A special token that ended the text may be missing at its very end."""
-        if not wanted or (yield from self._one_of(wanted)) is not None:
-            return
-        if self._left or wanted not in format.specials:
-            raise self._missing(wanted)
-
-    def _missing(self, *wanted: str) -> Exception:
-        """Return the error of a text that has none of these here, or is cut off inside one."""
-        if self._ends and any(text.startswith(self._left) for text in wanted):
-            return _CutOff()
-        return OutputInvalid(
-            f"{wanted[0]!r} is missing at character {self._at}: {self._left[:40]!r}", text=self._source
-        )
-
-
-def _opening(format: ToolFormat) -> str:
-    return format.begin + format.call.partition("$name")[0]
-
-
-def _overlap(text: str, start: int, wanted: str) -> int:
-    """Return how many characters at the end of the text may be the beginning of `wanted`."""
-    for length in range(min(len(wanted) - 1, len(text) - start), 0, -1):
-        if text.endswith(wanted[:length]):
-            return length
-    return 0
+    def _grow(self, piece: str) -> None:
+        self.calls[-1].arguments += piece
+        self._emit(TurnEvent("argument_delta", piece, len(self.calls) - 1))

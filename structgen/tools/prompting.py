@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from structgen.formulas import Formula, english
 
+from .argument_writers import write_elements
 from .definitions import Tool
-from .formats import ToolFormat
+from .format_texts import ToolFormat
 
 __all__ = ["in_order", "instructions"]
 
 _ARGUMENTS = {
     "json": '{"PARAMETER": VALUE}',
     "python": "PARAMETER=VALUE",
-    "xml": "<parameter=PARAMETER>\nVALUE\n</parameter>\n",
 }
 
 
@@ -35,7 +35,7 @@ def instructions(
         answer: The sentence about the answer after the calls; None leaves it out.
     """
     lines = [json.dumps(tool.definition()["function"], ensure_ascii=False) for tool in tools]
-    call = format.call.replace("$name", "FUNCTION").replace("$arguments", _ARGUMENTS[format.arguments])
+    call = _form_of_call(format)
     several = "" if format.between is None else " Several calls may follow one another."
     return (
         "You can call functions to find out what you need. They are, as JSON, one a line:\n"
@@ -45,6 +45,14 @@ def instructions(
         + (f" {answer}" if answer else "")
         + (f"\n\n{in_order(order)}" if order else "")
     )
+
+
+def _form_of_call(format: ToolFormat) -> str:
+    arguments = _ARGUMENTS.get(format.arguments, "")
+    if format.style is not None:
+        arguments = write_elements({"PARAMETER": "VALUE"}, format.style)
+    values = {"name": "FUNCTION", "arguments": arguments, "number": "0", "id": "IDENTIFIER"}
+    return "".join(values.get(kind, text) for kind, text in format.pieces)
 
 
 def in_order(order: Sequence[Formula]) -> str:

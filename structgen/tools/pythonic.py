@@ -8,7 +8,6 @@ Cost: linear in the schema, and quadratic in the number of optional arguments.
 
 from __future__ import annotations
 
-import ast
 import json
 import keyword
 from collections.abc import Mapping, Sequence
@@ -18,9 +17,10 @@ from structgen.constraints.composition import body_of
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.json_schema.drafts import LATEST, draft_of
 from structgen.constraints.json_schema.pointers import escape
-from structgen.errors import ConstraintError, OutputInvalid, UnsupportedKeyword
+from structgen.errors import ConstraintError, UnsupportedKeyword
 from structgen.ir.grammar import Body
 
+from .argument_writers import python_literal
 from .bodies import EMPTY, choice_of, listed, sequence_of, text_of
 from .definitions import Tool
 from .parameters import (
@@ -34,7 +34,7 @@ from .parameters import (
     resolved,
 )
 
-__all__ = ["python_arguments", "read_python_arguments"]
+__all__ = ["python_arguments"]
 
 _SCALARS = frozenset({"string", "integer", "number"})
 _STRINGS = frozenset({"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"})
@@ -148,7 +148,7 @@ class _Values:
         import jsonschema  # type: ignore[import-untyped]
 
         kind = jsonschema.Draft202012Validator(dict(schema))
-        return choice_of([text_of(_literal(value)) for value in values if kind.is_valid(value)])
+        return choice_of([text_of(python_literal(value)) for value in values if kind.is_valid(value)])
 
     def _is_json(self, schema: Any, inside: tuple[int, ...]) -> bool:
         """Return whether no value contains true, false or null; False if that is not certain."""
@@ -203,48 +203,3 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_plain, value))
     return value is not None and not isinstance(value, bool)
-
-
-def _literal(value: Any) -> str:
-    """Return a JSON value in JSON's spelling, with Python's words."""
-    if value is None or isinstance(value, bool):
-        return repr(value)
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_literal(key)}: {_literal(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_literal, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
-
-
-def read_python_arguments(source: str, start: int, tool: Tool) -> tuple[dict[str, Any], int]:
-    """Return the arguments up to the closing parenthesis. They are literals; no code is run."""
-    end = _closing(source, start)
-    try:
-        call = ast.parse(f"f({source[start:end]})", mode="eval").body
-        assert isinstance(call, ast.Call)
-        if call.args or any(keyword.arg is None for keyword in call.keywords):
-            raise ValueError("there are arguments without a name")
-        return {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}, end
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise OutputInvalid(
-            f"the arguments of {tool.name} are no Python literals: {error}", text=source
-        ) from error
-
-
-def _closing(source: str, start: int) -> int:
-    """Return the position of the first closing parenthesis outside strings and brackets."""
-    depth, position = 0, start
-    while position < len(source):
-        letter = source[position]
-        if letter in "\"'":
-            position += 1
-            while position < len(source) and source[position] != letter:
-                position += 2 if source[position] == "\\" else 1
-        elif letter in "([{":
-            depth += 1
-        elif letter in ")]}":
-            if depth == 0:
-                return position
-            depth -= 1
-        position += 1
-    return len(source)

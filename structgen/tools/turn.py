@@ -20,26 +20,34 @@ from structgen.constraints.expressions import (
     ANY,
     RE,
     TEXT,
+    character_class,
     complement,
     concat,
     intersect,
     literal,
+    normalise_ranges,
     repeat,
     scope,
 )
 from structgen.constraints.occurrences import before, without
-from structgen.errors import OptionError, UnsatisfiableFormula
+from structgen.errors import OptionError, OutputInvalid, UnsatisfiableFormula
 from structgen.ir.grammar import Body, Rule
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
 
 from .arguments import arguments_of
 from .bodies import EMPTY, choice_of, pieces, sequence_of, text_of
 from .definitions import Tool, ToolCall, names_of, read_tools
-from .formats import ToolFormat, tool_format
+from .events import AssistantTurn
+from .format_texts import COUNTERS, ToolFormat
+from .formats import tool_format
 from .forms import Form, Forms
 from .order import Order, OrderFormulas, order_of
 from .ordered_calls import CallPieces, ordered_calls
+from .partial_turn import PartialTurn
 from .prompting import in_order
-from .turn_reader import AssistantTurn, TurnReader
+from .rendering import render_turn
+from .turn_parser import TurnParser
 
 __all__ = ["ReasoningChoice", "ToolTurn", "most_calls", "tools"]
 
@@ -87,8 +95,50 @@ class ToolTurn(Composition):
         Raises:
             OutputInvalid: The text is not a complete turn.
         """
-        answers = self.options["answer"] is not None
-        return TurnReader(self.format, self.tools, self.reasoning, self.forms, answers=answers).read(text)
+        reader = self._reader()
+        reader.feed(text, ends=True)
+        return reader.whole()
+
+    def parser(self) -> TurnParser:
+        """Return a parser of one turn, which reads it while it is written and reports events."""
+        return TurnParser(self._reader())
+
+    def _reader(self) -> PartialTurn:
+        begin, end = self.format.think
+        return PartialTurn(
+            self.format,
+            self.tools,
+            self.forms,
+            think=None if self.reasoning is False else ("" if self.reasoning == "opened" else begin, end),
+            optional=self.reasoning == "optional",
+            answers=self.options["answer"] is not None,
+        )
+
+    def render(self, turn: AssistantTurn) -> str:
+        """Write a turn as the model would, with special tokens by their names.
+
+        Args:
+            turn: The reasoning, the text and the calls. Arguments are written in the order that they have.
+
+        Raises:
+            OutputInvalid: The constraint does not allow the turn, or it would read back as another one. Examples
+                are arguments that do not satisfy their schema, text before calls in a format without it, and a
+                string without quotes that contains the end of its element.
+        """
+        text = render_turn(self.format, turn, self.forms, is_opened=self.reasoning == "opened")
+        data = list(text.encode())
+        matcher = Matcher(self, Vocabulary.of_bytes())
+        length = matcher.accepts(data)
+        is_allowed = length == len(data) and all(map(matcher.advance, data)) and matcher.is_complete()
+        if not is_allowed or self.read(text) != turn:
+            raise OutputInvalid(
+                f"the format {self.format.name} cannot write this turn, from byte {length}: "
+                f"{text.encode()[length : length + 40]!r}",
+                text=text,
+                hint="Change the turn, or use a format whose arguments are JSON. structgen.Matcher(turn, "
+                "vocabulary).explain(text) says why.",
+            )
+        return text
 
     def instructions(self) -> str:
         """Return the text that tells a model in which order tools must be called; empty without an order."""
@@ -242,6 +292,8 @@ class _Turn:
         if self.format.at_start:
             return calls
         begin, end = self.format.say
+        if self.format.is_framed and not begin:
+            return calls
         if begin:
             said: Body = ("text", _bounded(without(self.never), self.max_text))
             framed = sequence_of((pieces(begin, self.specials), said, pieces(end, self.specials)))
@@ -275,14 +327,29 @@ class _Turn:
 
     def written(self, called: Sequence[Tool]) -> CallPieces:
         """Return the parts of a call to each tool."""
-        start, rest = self.format.call.split("$name")
-        middle, end = (pieces(part, self.specials) for part in rest.split("$arguments"))
+        start, middle, end = (sequence_of(part) for part in self._split_call())
         each = {}
         for tool in called:
-            arguments, self.forms[tool.name] = arguments_of(tool, self.format)
+            arguments, self.forms[tool.name] = arguments_of(
+                tool, self.format, lambda text: pieces(text, self.specials)
+            )
             each[tool.name] = sequence_of((text_of(tool.name), middle, arguments))
         between = pieces(self.format.between or "", self.specials)
-        return CallPieces(pieces(start, self.specials), each, end, between)
+        return CallPieces(start, each, end, between)
+
+    def _split_call(self) -> list[list[Body]]:
+        """Return the bodies before the name, between it and the arguments, and after them."""
+        parts: list[list[Body]] = [[]]
+        for kind, text in self.format.pieces:
+            if kind in ("name", "arguments"):
+                parts.append([])
+            elif kind == "text":
+                parts[-1].append(pieces(text, self.specials))
+            else:
+                allowed, least, most = COUNTERS[text]
+                one = character_class(normalise_ranges((ord(letter), ord(letter)) for letter in allowed))
+                parts[-1].append(("text", repeat(one, least, most)))
+        return parts
 
 
 def _bounded(expression: RE, most: int | None) -> RE:

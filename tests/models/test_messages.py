@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -53,7 +52,9 @@ def test_the_server_writes_the_same() -> None:
 
 def test_the_default_is_the_format_of_hermes() -> None:
     hermes = FORMATS["hermes"]
-    assert asdict(HERMES) == {name: getattr(hermes, name) for name in asdict(HERMES)}  # type: ignore[call-overload]
+    assert (HERMES.result, HERMES.result_role) == (hermes.result, hermes.result_role)
+    calls = [("look", {"at": "é", "n": [1, None]}), ("cut", '{"at": "s')]
+    assert HERMES.write_calls(calls) == hermes.write_calls(calls)
 
 
 @pytest.mark.parametrize("format", sorted(FORMATS))

@@ -64,10 +64,11 @@ def test_an_answer_is_read_without_work_in_the_core(
     """Reading is done on the event loop, where nothing limits it."""
     feed, found = PartialTurn.feed, []
 
-    def counted(turn: PartialTurn, text: str, **options: Any) -> None:
+    def counted(turn: PartialTurn, text: str, **options: Any) -> Any:
         before = _core.work_done()
-        feed(turn, text, **options)
+        events = feed(turn, text, **options)
         found.append((turn._forms, _core.work_done() - before))
+        return events
 
     monkeypatch.setattr(PartialTurn, "feed", counted)
     options: dict[str, Any] = {"tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False}

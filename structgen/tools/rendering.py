@@ -1,0 +1,34 @@
+"""Write a finished turn as a model of a family writes it: the inverse of the parser.
+
+Why: examples, tests and histories need the exact text. It comes from the same description as the constraint.
+"""
+
+from __future__ import annotations
+
+from .events import AssistantTurn
+from .format_texts import ToolFormat
+from .forms import Forms
+
+__all__ = ["render_turn"]
+
+
+def render_turn(
+    format: ToolFormat, turn: AssistantTurn, forms: Forms | None = None, *, is_opened: bool = False
+) -> str:
+    """Return the text of a turn.
+
+    Args:
+        format: How the family writes.
+        turn: The turn.
+        forms: The forms of the parameters, from the constraint.
+        is_opened: The prompt has opened the reasoning.
+    """
+    text = ""
+    if turn.reasoning is not None:
+        begin, end = format.think
+        text += ("" if is_opened else begin) + turn.reasoning + end
+    if not turn.calls:
+        return text + format.answer[0] + turn.text + format.answer[1]
+    if turn.text:
+        text += format.say[0] + turn.text + format.say[1]
+    return text + format.write_calls([(call.name, call.arguments) for call in turn.calls], forms)

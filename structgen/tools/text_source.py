@@ -1,0 +1,162 @@
+"""A text that arrives in pieces, and the steps of coroutines that read it.
+
+What: each step is a generator that yields when it needs more text. A reader that consists of such steps stops at the
+end of the text and continues when there is more.
+Invariant: a step never passes on a character that a later piece could turn into the beginning of a marker.
+Cost: each character is looked at a constant number of times, if markers have a bounded length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+
+from structgen.errors import OutputInvalid
+
+__all__ = ["CutOff", "Found", "Grow", "Steps", "TextSource"]
+
+Steps = Generator[None, None, None]
+Found = Generator[None, None, str | None]
+Grow = Callable[[str], None]
+"""Called with each piece that is certain."""
+_SHOWN = 40
+
+
+class CutOff(Exception):
+    """The text ends in the middle of a part."""
+
+
+class TextSource:
+    """The text so far, and the position up to which it was read."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.position = 0
+        self.ends = False
+        """Whether no more text follows."""
+
+    @property
+    def rest(self) -> str:
+        """The text that was not read yet."""
+        return self.text[self.position :]
+
+    def starts_with(self, wanted: str) -> bool:
+        """Return whether the unread text starts with this one."""
+        return self.text.startswith(wanted, self.position)
+
+    def is_cut_off_in(self, *wanted: str) -> bool:
+        """Return whether the text ends inside one of these."""
+        rest = self.text[self.position : self.position + max(map(len, wanted), default=0)]
+        return self.ends and any(text.startswith(rest) for text in wanted)
+
+    def pass_on(self, end: int, grow: Grow) -> None:
+        """Read up to this position, and pass that text on."""
+        if end > self.position:
+            piece = self.text[self.position : end]
+            self.position = end
+            grow(piece)
+
+    def more(self) -> Steps:
+        """Wait for more text. Raises `CutOff` if there is none."""
+        if self.ends:
+            raise CutOff
+        yield
+
+    def one_of(self, *wanted: str, ahead: bool = False) -> Found:
+        """Read the longest of these texts that is here; None if there is none.
+
+        Args:
+            *wanted: The texts.
+            ahead: Only find it, and read nothing.
+        """
+        longest = max(map(len, wanted), default=0)
+        while True:
+            rest = self.text[self.position : self.position + longest]
+            may_follow = any(len(text) > len(rest) and text.startswith(rest) for text in wanted)
+            if not may_follow or self.ends:
+                here = [text for text in wanted if rest.startswith(text)]
+                found = max(here, key=len, default=None)
+                self.position += len(found) if found is not None and not ahead else 0
+                return found
+            yield
+
+    def is_next(self, wanted: str) -> Generator[None, None, bool]:
+        """Return whether this text comes next, without reading it."""
+        return (yield from self.one_of(wanted, ahead=True)) is not None
+
+    def until(self, wanted: str, grow: Grow, *, must_come: bool = False) -> Found:
+        """Pass text on up to `wanted`, which is returned and not read.
+
+        Without one, all text is passed on. With `must_come`, a suffix that may be the beginning of it is kept.
+        """
+        while True:
+            start = self.text.find(wanted, self.position) if wanted else -1
+            if start >= 0:
+                self.pass_on(start, grow)
+                return wanted
+            held = 0 if self.ends and not must_come else _overlap(self.text, self.position, wanted)
+            self.pass_on(len(self.text) - held, grow)
+            if self.ends:
+                return None
+            yield
+
+    def through(self, wanted: str, grow: Grow) -> Steps:
+        """Pass text on up to `wanted`, and read `wanted`, too."""
+        if (yield from self.until(wanted, grow, must_come=True)) is None:
+            raise CutOff
+        self.position += len(wanted)
+
+    def up_to_last(self, end: str, grow: Grow) -> Steps:
+        """Pass the whole rest on, without `end` if the text ends with it."""
+        while not self.ends:
+            held = 0
+            if end:
+                is_whole = self.text.endswith(end) and len(self.text) - len(end) >= self.position
+                held = len(end) if is_whole else _overlap(self.text, self.position, end)
+            self.pass_on(len(self.text) - held, grow)
+            yield
+        stop = len(self.text)
+        if end and self.text.endswith(end) and stop - len(end) >= self.position:
+            stop -= len(end)
+        self.pass_on(stop, grow)
+        self.position = len(self.text)
+
+    def characters(self, allowed: str, grow: Grow) -> Steps:
+        """Pass on all characters that are among these."""
+        while True:
+            stop = self.position
+            while stop < len(self.text) and self.text[stop] in allowed:
+                stop += 1
+            self.pass_on(stop, grow)
+            if self.ends or stop < len(self.text):
+                return
+            yield
+
+    def expect(self, wanted: str, specials: Sequence[str] = ()) -> Steps:
+        """Read exactly this text. One of `specials` may be missing at the very end: it has ended the text."""
+        if not wanted or (yield from self.one_of(wanted)) is not None:
+            return
+        if self.rest or wanted not in specials:
+            raise self.missing(wanted)
+
+    def missing(self, *wanted: str) -> Exception:
+        """Return the error of a text that has none of these here, or is cut off inside one."""
+        if self.is_cut_off_in(*wanted):
+            return CutOff()
+        return self.invalid(f"{wanted[0]!r} is missing at character {self.position}")
+
+    def invalid(self, message: str) -> OutputInvalid:
+        """Return the error of a text that is not a turn, with what is there."""
+        shown = self.text[self.position : self.position + _SHOWN]
+        return OutputInvalid(
+            f"{message}: {shown!r}",
+            text=self.text,
+            hint="Read the text with its special tokens, from Vocabulary.spelled.",
+        )
+
+
+def _overlap(text: str, start: int, wanted: str) -> int:
+    """Return how many characters at the end of the text may be the beginning of `wanted`."""
+    for length in range(min(len(wanted) - 1, len(text) - start), 0, -1):
+        if text.endswith(wanted[:length]):
+            return length
+    return 0

@@ -1,0 +1,108 @@
+"""Random tools with random arguments that satisfy their schemas, in the order in which these declare them."""
+
+from __future__ import annotations
+
+import keyword
+from typing import Any
+
+from hypothesis import strategies as st
+
+from structgen.tools import FORMATS, AssistantTurn, ToolCall, ToolFormat
+
+__all__ = ["MARKERS", "tool_calls", "turns"]
+
+MARKERS = sorted(
+    {
+        text
+        for format in FORMATS.values()
+        for text in (*format.specials, format.marker, format.end, format.between or "", *format.think)
+        if text
+    }
+    | {
+        "</parameter>",
+        "</arg_value>",
+        "null",
+        "true",
+        '"}',
+        "')]",
+        "\n",
+        "{{",
+        "$name",
+        "$arguments",
+        "$value",
+    }
+)
+_NAMES = st.from_regex(r"[a-z][a-z_]{0,4}", fullmatch=True).filter(lambda name: not keyword.iskeyword(name))
+_TEXTS = st.lists(
+    st.one_of(st.sampled_from(MARKERS), st.text(st.characters(codec="utf-8"), max_size=5)), max_size=4
+).map("".join)
+Pair = tuple[dict[str, Any], Any]
+"""A schema and one of its values."""
+
+
+def _leaves() -> st.SearchStrategy[Pair]:
+    return st.one_of(
+        _TEXTS.map(lambda text: ({"type": "string"}, text)),
+        st.integers(-(10**6), 10**6).map(lambda number: ({"type": "integer"}, number)),
+        st.integers(-999, 999).map(lambda number: ({"type": "number"}, number / 4)),
+        st.booleans().map(lambda value: ({"type": "boolean"}, value)),
+        st.one_of(st.none(), _TEXTS).map(lambda value: ({"type": ["string", "null"]}, value)),
+        st.one_of(st.integers(0, 99), _TEXTS).map(lambda value: ({"type": ["string", "integer"]}, value)),
+        st.lists(st.one_of(st.none(), st.booleans(), st.integers(0, 9), _TEXTS), min_size=1, max_size=3).map(
+            lambda values: ({"enum": values}, values[-1])
+        ),
+    )
+
+
+def _array(items: list[Pair]) -> Pair:
+    return {"type": "array", "items": {"anyOf": [schema for schema, _ in items]}}, [
+        value for _, value in items
+    ]
+
+
+def _object(members: dict[str, tuple[Pair, bool, bool]]) -> Pair:
+    """Return an object; of its optional keys some are missing."""
+    required = [name for name, (_, is_required, _) in members.items() if is_required]
+    value = {name: pair[1] for name, (pair, need, here) in members.items() if need or here}
+    properties = {name: pair[0] for name, (pair, _, _) in members.items()}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }, value
+
+
+def _objects(values: st.SearchStrategy[Pair]) -> st.SearchStrategy[Pair]:
+    member = st.tuples(values, st.booleans(), st.booleans())
+    return st.dictionaries(_NAMES, member, max_size=3).map(_object)
+
+
+_VALUES = st.recursive(
+    _leaves(),
+    lambda inner: st.one_of(st.lists(inner, min_size=1, max_size=2).map(_array), _objects(inner)),
+    max_leaves=4,
+)
+
+
+@st.composite
+def tool_calls(draw: st.DrawFn, most: int) -> tuple[list[dict[str, Any]], list[ToolCall]]:
+    """Return definitions, and calls that satisfy them."""
+    definitions, calls = [], []
+    for name in draw(st.lists(_NAMES, min_size=1, max_size=most, unique=True)):
+        schema, value = draw(_objects(_VALUES))
+        definitions.append({"name": name, "parameters": schema})
+        calls.append(ToolCall(name, value))
+    return definitions, calls
+
+
+@st.composite
+def turns(draw: st.DrawFn, format: ToolFormat) -> tuple[list[dict[str, Any]], AssistantTurn]:
+    """Return definitions and a turn of this format: reasoning or none, text or none, calls or none."""
+    definitions, calls = draw(tool_calls(1 if format.between is None else 3))
+    free = st.text("aé {}[]<|\n", max_size=6)
+    reasoning = draw(st.one_of(st.none(), free))
+    has_calls = draw(st.booleans()) or format.at_start
+    has_text = not has_calls or not (format.at_start or (format.is_framed and not format.say[0]))
+    text = draw(free) if has_text else ""
+    return definitions, AssistantTurn(text, tuple(calls) if has_calls else (), reasoning)

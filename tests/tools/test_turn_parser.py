@@ -1,0 +1,164 @@
+"""Turns are rendered, allowed by the constraint, and parsed back, in whatever pieces they come."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+
+import structgen as sg
+from structgen.errors import OptionError, OutputInvalid, UnsupportedKeyword
+from structgen.tools import FORMATS, AssistantTurn, ToolCall, ToolTurn, TurnEvent, merged, tools, turn_of
+
+from .random_calls import turns
+from .turns import fits
+from .walks import DEFINITION, FUNCTIONS, plain, walk, weather, with_specials
+
+
+def pieces_of(turn: ToolTurn, text: str, rng: random.Random) -> Iterator[bytes]:
+    """Cut a text anywhere, also inside characters. In half of the cases special tokens stay whole."""
+    data = text.encode()
+    keep = (
+        [mark.encode() for mark in (*turn.format.specials, *turn.format.think)] if rng.random() < 0.5 else []
+    )
+    units = list(re.split(b"(" + b"|".join(map(re.escape, keep)) + b")", data)) if keep else [data]
+    most = rng.choice((1, 2, 7, 40))
+    for unit in units:
+        while unit and unit not in keep:
+            size = rng.randint(1, most)
+            yield unit[:size]
+            unit = unit[size:]
+        if unit:
+            yield unit
+
+
+def events_of(turn: ToolTurn, text: str, rng: random.Random | None = None) -> list[TurnEvent]:
+    parser = turn.parser()
+    pieces = [text.encode()] if rng is None else pieces_of(turn, text, rng)
+    found = [event for piece in pieces for event in parser.feed(piece)]
+    found += parser.finish()
+    assert parser.is_whole and parser.turn == turn.read(text)
+    return merged(found)
+
+
+def check_order(events: list[TurnEvent]) -> None:
+    """Check that reasoning comes before content, content before calls, and each call is started and finished."""
+    kinds = [event.kind for event in events]
+    wanted = [kind for kind in ("reasoning", "content") if kind in kinds]
+    for call in range(kinds.count("call_started")):
+        wanted += ["call_started", "argument_delta", "call_finished"]
+        assert [event.call for event in events if event.call == call] == [call] * 3
+    assert kinds == wanted
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), seed=st.integers(0, 2**32))
+def test_rendered_turns_are_allowed_and_parsed_back(name: str, data: st.DataObject, seed: int) -> None:
+    definitions, wanted = data.draw(turns(FORMATS[name]))
+    try:
+        turn = tools(definitions, format=name, reasoning="optional")
+    except (UnsupportedKeyword, sg.errors.ConstraintError):
+        event("unsupported schema")
+        assume(False)
+        return
+    try:
+        text = turn.render(wanted)
+    except OutputInvalid:
+        event("cannot be written")
+        assert not_expressible(turn, wanted)
+        return
+    event("rendered")
+    assert fits(turn, text), text  # `render` has checked it, too
+    assert turn.read(text) == wanted
+    whole = events_of(turn, text)
+    assert events_of(turn, text, random.Random(seed)) == whole
+    assert turn_of(whole) == wanted
+    check_order(whole)
+
+
+def not_expressible(turn: ToolTurn, wanted: AssistantTurn) -> bool:
+    """Return whether a turn has a part for which the format has no text."""
+    format = turn.format
+    marks = [format.marker, *format.specials, *format.think]
+    free = wanted.text + "|" + (wanted.reasoning or "")
+    if any(mark in free for mark in marks) or (format.at_start and wanted.text.startswith(format.marker)):
+        return True
+    if wanted.text.startswith("\n") and wanted.reasoning is not None:
+        return True  # line ends after the reasoning are not text
+    if format.style is None:
+        return False
+    ends = (format.style.end.strip(), *format.style.never)
+    values = [value for call in wanted.calls for value in call.arguments.values() if isinstance(value, str)]
+    return any(any(end in value for end in ends) or value == "null" for value in values)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("reasoning", [False, True, "optional", "opened"])
+def test_random_texts_of_the_constraint_are_parsed(name: str, reasoning: Any) -> None:
+    format = FORMATS[name]
+    given: list[Any] = [*FUNCTIONS, *([] if format.arguments == "python" else [DEFINITION])]
+    turn = tools(
+        given,
+        format=name,
+        reasoning=reasoning,
+        max_reasoning=9 if reasoning else None,
+        max_text=9,
+        max_calls=None if format.between is None else 2,
+    )
+    for seed in range(5):
+        rng = random.Random(seed)
+        text = walk(turn, with_specials(name) if seed % 2 else plain(), rng)
+        whole = events_of(turn, text)
+        for _ in range(3):
+            assert events_of(turn, text, rng) == whole, text
+        assert turn_of(whole) == turn.read(text)
+        check_order(whole)
+
+
+def test_tokens_and_bytes_are_pieces() -> None:
+    known = with_specials("harmony")
+    turn = tools([weather], format="harmony")
+    names = known.specials
+    tokens = [names["<|channel|>"], *b"commentary to=functions.weather ", names["<|constrain|>"], *b"json"]
+    tokens += [names["<|message|>"], *'{"city":"é"}'.encode(), names["<|call|>"]]
+    parser = turn.parser()
+    found = [event for token in tokens for event in parser.feed_tokens([token], known)]
+    assert merged(found + parser.finish()) == [
+        TurnEvent("call_started", call=0, name="weather"),
+        TurnEvent("argument_delta", '{"city":"é"}', call=0),
+        TurnEvent("call_finished", call=0),
+    ]
+    assert parser.turn == AssistantTurn("", (ToolCall("weather", {"city": "é"}),))
+
+
+def test_the_end_of_a_parser() -> None:
+    turn = tools([weather])
+    parser = turn.parser()
+    parser.feed('<tool_call>\n{"name": "weather", "arguments": {"ci')
+    with pytest.raises(OutputInvalid, match="the turn has no end"):
+        parser.finish()
+    with pytest.raises(OptionError, match="the parser has finished its turn"):
+        parser.feed("more")
+    parser = turn.parser()
+    parser.feed('<tool_call>\n{"name": "weather", "arguments": {"ci')
+    assert parser.finish(is_cut_off=True) == [] and not parser.is_whole
+    with pytest.raises(OutputInvalid):
+        assert parser.turn
+    with pytest.raises(OutputInvalid, match="calls no|is missing"):
+        turn.parser().feed('<tool_call>\n{"name": "wander')
+
+
+def test_a_turn_that_cannot_be_written() -> None:
+    turn = tools([weather], format="qwen3_coder")
+    with pytest.raises(OutputInvalid, match="cannot write this turn"):
+        turn.render(AssistantTurn("", (ToolCall("weather", {"city": "a</parameter>b"}),)))
+    with pytest.raises(OutputInvalid, match="cannot write this turn"):
+        tools([weather], format="pythonic").render(
+            AssistantTurn("I look.", (ToolCall("weather", {"city": "a"}),))
+        )
