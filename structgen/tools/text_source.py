@@ -56,13 +56,13 @@ class TextSource:
             grow(piece)
 
     def more(self) -> Steps:
-        """Wait for more text. Raises `CutOff` if there is none."""
+        """Wait for more text. Raises `CutOff` at the end of the text."""
         if self.ends:
             raise CutOff
         yield
 
     def one_of(self, *wanted: str, ahead: bool = False) -> Found:
-        """Read the longest of these texts that is here; None if there is none.
+        """Read the longest of these texts that is here. Returns None without one.
 
         Args:
             *wanted: The texts.

@@ -1,4 +1,4 @@
-"""Turns are rendered, allowed by the constraint, and parsed back, in whatever pieces they come."""
+"""Turns are rendered, allowed by the constraint, and parsed back, in pieces of any size."""
 
 from __future__ import annotations
 
