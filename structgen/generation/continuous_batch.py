@@ -276,6 +276,8 @@ class ContinuousBatch:
                 if arrival.session is None and (known := self._prefixes.start(prompt, scope)) is not None:
                     arrival.session, arrival.read = known
                     self.counts.cached_tokens += arrival.read
+                    for row in arrival.rows:
+                        row.cached_tokens = arrival.read
                 part = prompt[arrival.read : arrival.read + left]
                 if arrival.session is None:
                     arrival.session = self._model.start([part])

@@ -115,6 +115,8 @@ class Row:
         self.finish: Finish | None = None
         self.end_token: int | None = None
         self.forced_tokens = 0
+        self.cached_tokens = 0
+        """Tokens of the prompt that were not read, because an earlier prompt began with them."""
         self.drafted_tokens = self.accepted_tokens = 0
         self.retries = 0
         self.scores = RowScores(vocabulary.size)

@@ -6,10 +6,13 @@ string), "tool_calls" for complete calls, "length" for a text that was cut off, 
 
 from __future__ import annotations
 
+import codecs
 import secrets
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from structgen.errors import OutputInvalid
@@ -25,6 +28,7 @@ __all__ = [
     "choice_of",
     "failure",
     "new_call_id",
+    "token_spans",
     "unreadable_turn",
     "usage_of",
     "whole_turn",
@@ -43,6 +47,12 @@ class Choice:
     calls: Sequence[PartialCall] = ()
     reasoning: str | None = None
     logprobs: list[dict[str, Any]] | None = None
+    text_tokens: slice = field(default_factory=lambda: slice(None))
+    """The tokens of `text`, among all tokens of the answer."""
+    reasoning_tokens: int = 0
+    """The number of tokens of the reasoning and its markers."""
+    cached_tokens: int = 0
+    """The number of tokens of the prompt that were not read again."""
     details: dict[str, Any] | None = None
 
 
@@ -157,10 +167,11 @@ def failure(sequence: SequenceRow) -> ApiError | None:
 def choice_of(request: CompletionRequest, sequence: SequenceRow, vocabulary: Any) -> Choice:
     """Return the choice of a finished row. `vocabulary` spells its tokens, for log probabilities."""
     row, finish = sequence.row, str(sequence.finish)
-    choice = Choice(sequence.text, _REASONS[finish])
+    choice = Choice(sequence.text, _REASONS[finish], cached_tokens=row.cached_tokens)
     if (reader := request.reader()) is not None:
         turn = whole_turn(reader, choice.text, is_cut_off=request.spec is None or finish != "complete")
         choice.text, choice.calls, choice.reasoning = turn.text, turn.calls, turn.reasoning
+        choice.reasoning_tokens, choice.text_tokens = token_spans(turn, row.tokens, vocabulary)
         if turn.calls and finish == "complete":
             choice.reason = "tool_calls"
     if request.logprobs:
@@ -182,6 +193,23 @@ def choice_of(request: CompletionRequest, sequence: SequenceRow, vocabulary: Any
             "seed": list(row.seed),
         }
     return choice
+
+
+def token_spans(turn: PartialTurn, tokens: Sequence[int], vocabulary: Any) -> tuple[int, slice]:
+    """Return the number of tokens of a turn's reasoning, and the slice of those of its text.
+
+    A token belongs to the part in which it ends, so that a token that ends the reasoning and begins the text belongs to
+    the text.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    ends = list(accumulate(len(decoder.decode(vocabulary.spelled_bytes([token]))) for token in tokens))
+    thought = 0
+    if turn.reasoning is not None:
+        thought = len(ends) if turn.reasoning_end is None else bisect_right(ends, turn.reasoning_end)
+    if turn.text_start is None:
+        return thought, slice(0, 0)
+    start, end = turn.text_start, turn.text_start + len(turn.text)
+    return thought, slice(bisect_right(ends, start), bisect_left(ends, end) + 1)
 
 
 def _scored(vocabulary: Any, token: int, score: float | None) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from .errors import ApiError, bad_request
 from .paths import ENDPOINTS, OPEN_PATHS, path_in_app
 from .prompt_threads import SHORT
 from .request_ids import REQUEST_ID_HEADER, RequestIds, report_failure, request_id
+from .responses.response_object import ResponseObject, ResponseStream
 from .service import Client, RunningRequest, Service
 from .streaming import chunks_of
 
@@ -91,6 +92,14 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.post("/v1/completions")
     async def completions(request: Request) -> Response:
         return await _answer(service, request, "completion")
+
+    @app.post("/v1/responses")
+    async def responses(request: Request) -> Response:
+        return await _answer(service, request, "response")
+
+    @app.api_route("/v1/responses/{rest:path}", methods=["GET", "POST", "DELETE"])
+    async def stored_responses(rest: str) -> Response:
+        raise ApiError(404, f"there is no response {rest!r:.80}: nothing is stored", code="not_found")
 
     @app.get("/v1/models")
     async def models() -> Response:
@@ -238,7 +247,7 @@ async def _start(service: Service, completion: CompletionRequest, client: Client
 
 
 async def _whole(service: Service, completion: CompletionRequest, client: Client) -> dict[str, Any]:
-    answer = Answer(completion)
+    answer = ResponseObject(completion) if completion.endpoint == "response" else Answer(completion)
     if completion.sampler is not None:
         prompt, constraint = await service.prepare(completion, client)
         choices, drawn, details = await service.sample(completion, prompt, constraint)
@@ -264,29 +273,40 @@ async def _events(
     service: Service, completion: CompletionRequest, running: RunningRequest, deadline: float
 ) -> AsyncIterator[bytes]:
     """Yield server-sent events. An error in the middle is the last event."""
+    vocabulary = service.model.vocabulary
+    response = ResponseStream(completion, vocabulary) if completion.endpoint == "response" else None
     try:
-        async for part in chunks_of(completion, running, service.model.vocabulary, deadline):
+        if response is not None:
+            async for part in response.events(running, deadline):
+                yield _event(part)
+            return
+        async for part in chunks_of(completion, running, vocabulary, deadline):
             yield _event(part)
         yield b"data: [DONE]\n\n"
     except TimeoutError:
-        yield _event(_reported(_too_long(service)))
+        error = _too_long(service)
+        error.report()
+        yield _event(_failed(error, response))
     except ApiError as error:
-        yield _event(_reported(error))
+        error.report()
+        yield _event(_failed(error, response))
     except Exception:
         logger.exception(
             "request %s: status 500 internal_error: an unexpected exception in a stream", request_id()
         )
-        yield _event(_internal_error().body)
+        yield _event(_failed(_internal_error(), response))
 
 
-def _reported(error: ApiError) -> dict[str, Any]:
-    """Write an error to the log, and return its body."""
-    error.report()
-    return error.body
+def _failed(error: ApiError, response: ResponseStream | None) -> dict[str, Any]:
+    """Return the last part of a stream that has failed."""
+    return error.body if response is None else response.failed(error)
 
 
 def _event(part: dict[str, Any]) -> bytes:
-    return b"data: " + json.dumps(part, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+    name = (
+        f"event: {part['type']}\n".encode() if "type" in part else b""
+    )  # only events of responses have names
+    return name + b"data: " + json.dumps(part, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
 
 
 class _Stream(StreamingResponse):

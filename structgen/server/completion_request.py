@@ -37,11 +37,12 @@ __all__ = [
     "read_request",
 ]
 
-Endpoint = Literal["chat", "completion", "response"]
+TextEndpoint = Literal["chat", "completion"]
+Endpoint = Literal[TextEndpoint, "response"]
 _PROMPTS: dict[Endpoint, str] = {"chat": "messages", "completion": "prompt", "response": "input"}
 _MOST_STOPS = 16
 _LONGEST_STOP = 1_000
-_LENGTHS: dict[Endpoint, tuple[str, ...]] = {
+_LENGTHS: dict[TextEndpoint, tuple[str, ...]] = {
     "chat": ("max_tokens", "max_completion_tokens"),
     "completion": ("max_tokens",),
 }
@@ -89,6 +90,8 @@ class CompletionRequest:
     """How reasoning is written before the answer; None without reasoning."""
     top_logprobs: int = 0
     """Number of most probable tokens to show for each position."""
+    echoed: dict[str, Any] = field(default_factory=dict)
+    """The fields of the request that a response object repeats."""
 
     @property
     def has_messages(self) -> bool:
@@ -122,7 +125,7 @@ class CompletionRequest:
 
 
 def read_request(
-    body: Mapping[str, Any], endpoint: Endpoint, settings: ServerSettings, template: ChatTemplate
+    body: Mapping[str, Any], endpoint: TextEndpoint, settings: ServerSettings, template: ChatTemplate
 ) -> CompletionRequest:
     """Read the JSON object of a request.
 

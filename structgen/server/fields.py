@@ -164,6 +164,10 @@ class Fields:
         for key in keys:
             self.take(key)
 
+    def copy(self) -> dict[str, Any]:
+        """Return the keys that were not taken, without taking them."""
+        return dict(self._given)
+
     def rest(self) -> dict[str, Any]:
         """Take all remaining keys."""
         rest, self._given = self._given, {}

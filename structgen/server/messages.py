@@ -9,6 +9,8 @@ Invariant: a message of a client cannot forge a turn (its markers are read as pl
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from structgen.errors import PromptError, StructgenError, did_you_mean, with_kind
@@ -19,7 +21,9 @@ from .errors import bad_request, message_of
 from .fields import Fields
 from .tool_fields import RequestedTools
 
-__all__ = ["read_messages"]
+__all__ = ["describe_tools", "message_texts", "read_messages"]
+
+_PLACE = re.compile(r"^messages\[(\d+)\]")
 
 _ROLES = {
     "developer": "system", "system": "system", "user": "user", "assistant": "assistant", "tool": "tool",
@@ -43,12 +47,34 @@ def read_messages(fields: Fields, tools: RequestedTools | None, format: ToolForm
     given = fields.take("messages")
     if not isinstance(given, list) or not given:
         raise bad_request("messages", "messages must be a list with at least one message")
-    checked = [_checked(message, f"messages[{index}]") for index, message in enumerate(given)]
+    places = [f"messages[{index}]" for index in range(len(given))]
+    checked = [_checked(message, place) for message, place in zip(given, places, strict=True)]
+    return describe_tools(message_texts(checked, format, places), tools)
+
+
+def message_texts(
+    checked: Sequence[dict[str, Any]], format: ToolFormat, places: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return messages with texts as their contents.
+
+    Args:
+        checked: Messages of the protocol, with known keys.
+        format: How earlier calls are shown.
+        places: The path of each message in the request, for errors.
+
+    Raises:
+        ApiError: A message holds what is no text.
+    """
     try:
         plain = plain_messages(checked, format)
     except PromptError as error:
-        raise bad_request(error.where, f"{error.where}: {error.message}") from None
-    messages = [{"role": message["role"], "content": message["content"]} for message in plain]
+        where = _PLACE.sub(lambda found: places[int(found[1])], error.where or "", count=1)
+        raise bad_request(where, f"{where}: {error.message}") from None
+    return [{"role": message["role"], "content": message["content"]} for message in plain]
+
+
+def describe_tools(messages: list[dict[str, Any]], tools: RequestedTools | None) -> list[dict[str, Any]]:
+    """Return the messages with a description of the tools in the system message. Raises `ApiError`."""
     if tools is not None and tools.described:
         try:
             described = tools.instructions()

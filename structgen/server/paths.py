@@ -8,7 +8,7 @@ __all__ = ["ENDPOINTS", "OPEN_PATHS", "path_in_app"]
 
 OPEN_PATHS = ("/health", "/metrics")
 """Paths that need no key, and that answer even if too many connections are open."""
-ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/models", *OPEN_PATHS)
+ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/models", *OPEN_PATHS)
 
 
 def path_in_app(scope: Any) -> str:

@@ -29,7 +29,14 @@ from structgen.protocols import rendered_prompt
 from .errors import bad_request
 from .fields import Fields
 
-__all__ = ["ChatTemplate", "ReasoningFormat", "read_reasoning", "read_variables"]
+__all__ = [
+    "ChatTemplate",
+    "ReasoningFormat",
+    "read_effort",
+    "read_reasoning",
+    "read_template_variables",
+    "read_variables",
+]
 
 _MARKERS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
 _SWITCHES = ("enable_thinking", "thinking")
@@ -131,16 +138,36 @@ def _variables_of(template: Any) -> frozenset[str] | None:
 
 def read_variables(fields: Fields, template: ChatTemplate) -> dict[str, Any]:
     """Return the variables of the chat template that a request sets. Raises `ApiError`."""
+    _, found = read_effort(fields, "reasoning_effort", template)
+    return {**found, **read_template_variables(fields, template)}
+
+
+def read_effort(fields: Fields, key: str, template: ChatTemplate) -> tuple[str | None, dict[str, Any]]:
+    """Return the effort that a request wants, and the variables of the chat template that it sets.
+
+    Args:
+        fields: Some fields of the request.
+        key: The one for the effort.
+        template: The model's chat template.
+
+    Raises:
+        ApiError: There is no such effort.
+    """
+    effort = fields.text(key)
     found: dict[str, Any] = {}
-    effort = fields.text("reasoning_effort")
     if effort is not None:
         if effort not in _EFFORTS:
-            raise bad_request(
-                "reasoning_effort", f"reasoning_effort is {effort!r:.40}; it is one of {', '.join(_EFFORTS)}"
-            )
+            where = fields.name(key)
+            raise bad_request(where, f"{where} is {effort!r:.40}; it is one of {', '.join(_EFFORTS)}")
         if template.reads("reasoning_effort") and effort != "none":
             found["reasoning_effort"] = effort
         found.update({name: effort != "none" for name in _SWITCHES if template.reads(name)})
+    return effort, found
+
+
+def read_template_variables(fields: Fields, template: ChatTemplate) -> dict[str, Any]:
+    """Return the variables that the field `chat_template_kwargs` sets. Raises `ApiError`."""
+    found: dict[str, Any] = {}
     given = fields.object("chat_template_kwargs")
     if given is None:
         return found

@@ -11,6 +11,7 @@ At most `max_queue` requests are open.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +39,7 @@ from .metrics import Metrics
 from .model_thread import ModelThread
 from .prompt_threads import PromptThreads, least_tokens_of
 from .reasoning import ChatTemplate
+from .responses.response_request import read_response_request
 from .row_text import RowText
 from .sampled_answers import draw_choices
 from .settings import ServerSettings
@@ -46,6 +48,7 @@ from .ticket import Ticket
 __all__ = ["Client", "RunningRequest", "Service"]
 
 T = TypeVar("T")
+_BUDGET = re.compile(r"\bmax_tokens\b")
 AnyConstraint = CompiledConstraint | IsolatableConstraint
 
 
@@ -166,7 +169,10 @@ class Service:
 
     def read(self, body: bytes, endpoint: Endpoint) -> CompletionRequest:
         """Read a request's body. Raises `ApiError`."""
-        return read_request(parse_body(body), endpoint, self.settings, self._template)
+        given = parse_body(body)
+        if endpoint == "response":
+            return read_response_request(given, self.settings, self._template)
+        return read_request(given, endpoint, self.settings, self._template)
 
     async def read_long(self, body: bytes, endpoint: Endpoint, client: Client) -> CompletionRequest:
         """Read a long body, on the threads that tokenize long prompts. Raises `ApiError`."""
@@ -411,7 +417,10 @@ class Service:
             )
 
     def _refused(self, error: StructgenError, request: CompletionRequest) -> ApiError:
-        return of_error(error, None if request.spec is None else request.spec.param, request.prompt_param)
+        refused = of_error(error, None if request.spec is None else request.spec.param, request.prompt_param)
+        if request.endpoint == "response":  # whose field for the number of tokens has another name
+            refused.message = _BUDGET.sub("max_output_tokens", refused.message)
+        return refused
 
 
 def _too_long_prompt(param: str, tokens: str, length: int) -> ApiError:

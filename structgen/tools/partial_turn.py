@@ -64,8 +64,12 @@ class PartialTurn:
     ) -> None:
         self.reasoning: str | None = None
         """None if there is no reasoning so far."""
+        self.reasoning_end: int | None = None
+        """The index of the character after the reasoning; None while the reasoning has no end."""
         self.text = ""
         """The answer, or the text before the calls."""
+        self.text_start: int | None = None
+        """The index of the first character of `text` in the turn; None while it is empty."""
         self.calls: list[PartialCall] = []
         self._format, self._tools, self._forms = format, tools, forms or {}
         self._think, self._optional, self._answers = think, optional, answers
@@ -178,6 +182,7 @@ class PartialTurn:
         self._reason("")
         yield from source.through(end, self._reason)
         self._is_thinking = False
+        self.reasoning_end = source.position
         if not is_framed:
             for _ in range(_MOST_LINES):
                 yield from source.one_of("\n")
@@ -293,6 +298,8 @@ class PartialTurn:
         self._events.append(event)
 
     def _say(self, piece: str) -> None:
+        if self.text_start is None:
+            self.text_start = self._source.position - len(piece)
         self.text += piece
         self._emit(TurnEvent("content", piece))
 

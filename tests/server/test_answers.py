@@ -5,6 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from structgen import Vocabulary
+from structgen.server.answers import token_spans, whole_turn
 from structgen.tools.partial_turn import PartialTurn
 
 from .calls import as_schema, ask
@@ -78,3 +83,32 @@ def test_calls_with_halves_of_characters_are_written_as_escapes() -> None:
     turn = whole_turn(PartialTurn(FORMATS["hermes"], tools), text)
     arguments = shown_call(turn.calls[0])["function"]["arguments"]
     assert arguments.encode() and json.loads(arguments) == {"a": "x\ud800é"}
+
+
+@given(
+    st.sampled_from(["<think>", ""]),
+    st.text("ab<é", max_size=6),
+    st.text("xy\n€", max_size=6),
+    st.lists(st.integers(1, 5), max_size=30),
+)
+def test_tokens_of_the_reasoning_and_of_the_text(
+    opening: str, thought: str, text: str, sizes: list[int]
+) -> None:
+    turn = f"{opening}{thought}</think>{text}"
+    data, pieces = turn.encode(), []
+    for size in sizes:
+        pieces.append(data[:size])
+        data = data[size:]
+    pieces = [piece for piece in [*pieces, data] if piece]
+    vocabulary = Vocabulary.from_tokens([*pieces, None], eos_ids=[len(pieces)])
+    tokens = list(range(len(pieces)))
+    reader = PartialTurn(None, think=(opening, "</think>"))
+    whole_turn(reader, turn)
+    thoughts, spoken = token_spans(reader, tokens, vocabulary)
+    # a token belongs to the part in which it ends
+    ends = [len(b"".join(pieces[: index + 1]).decode("utf-8", "ignore")) for index in range(len(pieces))]
+    border = turn.index("</think>", len(opening)) + len("</think>")
+    assert thoughts == sum(end <= border for end in ends)
+    start = len(turn) - len(reader.text)
+    assert not reader.text or tokens[spoken] == [index for index, end in enumerate(ends) if end > start]
+    assert reader.text or tokens[spoken] == []

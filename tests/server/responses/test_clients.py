@@ -1,0 +1,248 @@
+"""Client libraries that use /v1/responses, against the real server: OpenAI's, its Agents SDK, and four others.
+
+Each test is a typical use from the library's own documentation. What a library is not installed is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from ..conftest import KEY, NAME, Running
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore:Pydantic serializer:UserWarning", "ignore::ResourceWarning"
+)
+
+
+class Colour(BaseModel):
+    """A colour and how bright it is."""
+
+    name: Literal["red", "green"]
+    brightness: int = Field(ge=0, le=9)
+
+
+def colour_of(name: Literal["sky", "sea"]) -> str:
+    """Look up the colour of a thing."""
+    return "red" if name == "sky" else "green"
+
+
+# -- the official client
+
+
+def test_openai_parses_models(client: Any) -> None:
+    history: list[Any] = [{"role": "user", "content": "A colour?"}]
+    first = client.responses.parse(
+        model=NAME, instructions="Be brief.", input=history, text_format=Colour, max_output_tokens=60
+    )
+    assert isinstance(first.output_parsed, Colour) and first.status == "completed"
+    # The items go back as they came, as objects and as dictionaries with all their keys.
+    question = {"role": "user", "content": "Another one?"}
+    given = [*history, *first.output, question, *(item.to_dict() for item in first.output), question]
+    again = client.responses.create(model=NAME, input=given, max_output_tokens=3)
+    assert isinstance(again.output_text, str) and again.usage.input_tokens > first.usage.input_tokens
+
+
+def test_openai_streams_models(client: Any) -> None:
+    with client.responses.stream(
+        model=NAME, input="A colour?", text_format=Colour, max_output_tokens=60
+    ) as stream:
+        kinds = [event.type for event in stream]
+        final = stream.get_final_response()
+    assert isinstance(final.output_parsed, Colour) and final.usage.output_tokens
+    assert kinds[:4] == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+    ]
+    assert kinds[-4:] == [
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.completed",
+    ]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_openai_calls_tools_and_goes_on(client: Any, streams: bool) -> None:
+    import openai
+
+    options: dict[str, Any] = {
+        "model": NAME,
+        "tools": [openai.pydantic_function_tool(Colour)["function"] | {"type": "function"}],
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+        "max_output_tokens": 80,
+    }
+    history: list[Any] = [{"role": "user", "content": "A colour?"}]
+    if streams:
+        with client.responses.stream(input=history, **options) as stream:
+            pieces = [e.delta for e in stream if e.type == "response.function_call_arguments.delta"]
+            response = stream.get_final_response()
+        assert "".join(pieces) == response.output[0].arguments and len(pieces) > 2
+    else:
+        response = client.responses.parse(input=history, **options)
+    (call,) = response.output
+    assert call.type == "function_call" and Colour.model_validate(call.parsed_arguments)
+    history += [*response.output, {"type": "function_call_output", "call_id": call.call_id, "output": "done"}]
+    answer = client.responses.create(
+        **{**options, "tool_choice": "auto", "max_output_tokens": 3}, input=history
+    )
+    assert answer.status in ("completed", "incomplete")
+
+
+# -- the Agents SDK
+
+
+@pytest.fixture(params=["responses", "chat"])
+async def agent(server: Running, request: Any) -> AsyncIterator[Any]:
+    """Makes agents, over either endpoint."""
+    agents = pytest.importorskip("agents")
+    agents.set_tracing_disabled(True)
+    settings = agents.ModelSettings(max_tokens=80, temperature=0.5, parallel_tool_calls=False)
+    async with server.async_client() as client:
+        kind = (
+            agents.OpenAIResponsesModel if request.param == "responses" else agents.OpenAIChatCompletionsModel
+        )
+        model = kind(model=NAME, openai_client=client)
+        yield lambda **options: agents.Agent(
+            name="helper",
+            instructions="Be brief.",
+            model=model,
+            **{"model_settings": settings, **options},
+        )
+
+
+async def test_agents_answer_with_a_type(agent: Any) -> None:
+    agents = pytest.importorskip("agents")
+    result = await agents.Runner.run(agent(output_type=Colour), "A colour?")
+    assert isinstance(result.final_output, Colour)
+    again = await agents.Runner.run(
+        agent(output_type=Colour), [*result.to_input_list(), {"role": "user", "content": "Another one?"}]
+    )
+    assert isinstance(again.final_output, Colour)
+
+
+async def test_agents_stream(agent: Any) -> None:
+    agents = pytest.importorskip("agents")
+    result = agents.Runner.run_streamed(agent(output_type=Colour), "A colour?")
+    kinds = [event.type async for event in result.stream_events()]
+    assert isinstance(result.final_output, Colour) and kinds.count("raw_response_event") > 4
+
+
+async def test_agents_call_tools(agent: Any) -> None:
+    agents = pytest.importorskip("agents")
+    called = []
+
+    @agents.function_tool
+    def look_up(thing: Literal["sky", "sea"]) -> str:
+        """Look up the colour of a thing."""
+        called.append(thing)
+        return "green"
+
+    settings = agents.ModelSettings(max_tokens=80, tool_choice="required", parallel_tool_calls=False)
+    made = agent(tools=[look_up], model_settings=settings, tool_use_behavior="stop_on_first_tool")
+    result = await agents.Runner.run(made, "Look up the colour of the sky.")
+    assert result.final_output == "green" and called and set(called) <= {"sky", "sea"}
+
+
+# -- instructor
+
+
+def test_instructor(client: Any) -> None:
+    instructor = pytest.importorskip("instructor")
+    asking = instructor.from_openai(client, mode=instructor.Mode.RESPONSES_TOOLS)
+    found = asking.responses.create(
+        model=NAME, input="A colour?", response_model=Colour, max_output_tokens=80, max_retries=0
+    )
+    assert isinstance(found, Colour)
+
+
+# -- pydantic-ai
+
+
+@pytest.fixture
+async def typed_agent(server: Running) -> AsyncIterator[Any]:
+    """Makes agents of pydantic-ai."""
+    pydantic_ai = pytest.importorskip("pydantic_ai")
+    models = pytest.importorskip("pydantic_ai.models.openai")
+    providers = pytest.importorskip("pydantic_ai.providers.openai")
+    settings = {"max_tokens": 80, "temperature": 0.5, "parallel_tool_calls": False}
+    async with server.async_client() as client:
+        model = models.OpenAIResponsesModel(NAME, provider=providers.OpenAIProvider(openai_client=client))
+        yield lambda output, **options: pydantic_ai.Agent(
+            model, output_type=output, model_settings=settings, **options
+        )
+
+
+@pytest.mark.parametrize("form", ["tool", "native"])
+async def test_pydantic_ai_answers_with_a_type(typed_agent: Any, form: str) -> None:
+    pydantic_ai = pytest.importorskip("pydantic_ai")
+    output = Colour if form == "tool" else pydantic_ai.NativeOutput(Colour)
+    found = await typed_agent(output, system_prompt="Be brief.").run("A colour?")
+    assert isinstance(found.output, Colour)
+    again = await typed_agent(output).run("Another one?", message_history=found.all_messages())
+    assert isinstance(again.output, Colour)
+
+
+async def test_pydantic_ai_streams(typed_agent: Any) -> None:
+    async with typed_agent(Colour).run_stream("A colour?") as stream:
+        found = await stream.get_output()
+    assert isinstance(found, Colour)
+
+
+# -- LangChain
+
+
+@pytest.fixture(scope="module")
+def langchain(server: Running) -> Iterator[Any]:
+    """A chat model that uses the endpoint."""
+    module = pytest.importorskip("langchain_openai")
+    model = module.ChatOpenAI(
+        base_url=f"{server.url}/v1",
+        api_key=KEY,
+        model=NAME,
+        max_tokens=80,
+        max_retries=0,
+        use_responses_api=True,
+    )
+    yield model
+    model.root_client.close()
+
+
+@pytest.mark.parametrize("method", ["json_schema", "function_calling"])
+def test_langchain_structured_output(langchain: Any, method: str) -> None:
+    found = langchain.with_structured_output(Colour, method=method).invoke("A colour?")
+    assert isinstance(found, Colour)
+
+
+def test_langchain_calls_tools_and_goes_on(langchain: Any) -> None:
+    tools = pytest.importorskip("langchain_core.tools")
+    messages = pytest.importorskip("langchain_core.messages")
+    tool = tools.tool(colour_of)
+    bound = langchain.bind_tools([tool], tool_choice="required", parallel_tool_calls=False)
+    history: list[Any] = [
+        messages.SystemMessage("Be brief."),
+        messages.HumanMessage("What colour is the sky?"),
+    ]
+    answer = bound.invoke(history)
+    (call,) = answer.tool_calls
+    assert call["name"] == "colour_of" and call["args"]["name"] in ("sky", "sea")
+    history += [answer, messages.ToolMessage("red", tool_call_id=call["id"])]
+    assert langchain.bind_tools([tool]).invoke(history, max_tokens=3) is not None
+
+
+def test_langchain_streams(langchain: Any) -> None:
+    whole: Any = None
+    for part in langchain.bind_tools([Colour], tool_choice="required", parallel_tool_calls=False).stream(
+        "A colour?"
+    ):
+        whole = part if whole is None else whole + part
+    (call,) = whole.tool_calls
+    assert Colour.model_validate(call["args"]) and whole.usage_metadata["output_tokens"] > 0
+    assert json.loads(whole.tool_call_chunks[0]["args"]) == call["args"]
