@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Any
 
 from structgen.errors import OutputInvalid
+from structgen.tools.custom import InputReader
 from structgen.tools.partial_turn import PartialCall, PartialTurn
 
 from .completion_request import CompletionRequest
@@ -96,7 +97,7 @@ class Answer:
                 message["reasoning_content"] = choice.reasoning
             if choice.calls:
                 message["content"] = choice.text or None
-                message["tool_calls"] = [shown_call(call) for call in choice.calls]
+                message["tool_calls"] = [self._call(call) for call in choice.calls]
             shown["message"] = message
         else:
             shown["text"] = choice.text
@@ -104,6 +105,10 @@ class Answer:
         if choice.details is not None:
             shown["structgen"] = choice.details
         return shown
+
+    def _call(self, call: PartialCall) -> dict[str, Any]:
+        tools = self.request.tools
+        return shown_call(call, is_custom=tools is not None and tools.is_custom(call.name))
 
     def shown_logprobs(self, scored: list[dict[str, Any]]) -> dict[str, Any]:
         """Return log probabilities in the form of the endpoint."""
@@ -140,8 +145,11 @@ def usage_of(prompt: int, drawn: int) -> dict[str, int]:
     return {"prompt_tokens": prompt, "completion_tokens": drawn, "total_tokens": prompt + drawn}
 
 
-def shown_call(call: PartialCall) -> dict[str, Any]:
-    """Return a call with a new id."""
+def shown_call(call: PartialCall, *, is_custom: bool = False) -> dict[str, Any]:
+    """Return a call with a new id; that of a custom tool has its input as a text."""
+    if is_custom:
+        custom = {"name": call.name, "input": InputReader().more(call.arguments)}
+        return {"id": new_call_id(), "type": "custom", "custom": custom}
     return {
         "id": new_call_id(),
         "type": "function",

@@ -16,6 +16,7 @@ from typing import Any
 from structgen.errors import PromptError, StructgenError, did_you_mean, with_kind
 from structgen.models.messages import OTHER_ROLES, plain_messages
 from structgen.tools import ToolFormat
+from structgen.tools.custom import PARAMETER
 
 from .errors import bad_request, message_of
 from .fields import Fields
@@ -120,12 +121,25 @@ def _calls(fields: Fields, where: str) -> list[dict[str, Any]]:
     path = f"{where}.tool_calls"
     if calls is not None and not isinstance(calls, list):
         raise bad_request(path, f"{path} is {with_kind(calls)}, not a list")
-    for index, call in enumerate(calls or []):
+    calls = [_of_function(call, f"{path}[{index}]") for index, call in enumerate(calls or [])]
+    for index, call in enumerate(calls):
         _check_call(call, f"{path}[{index}]")
     if older is None:
-        return calls or []
+        return calls
     _check_call({"function": older}, f"{where}.function_call")
-    return [*(calls or []), {"function": older}]
+    return [*calls, {"function": older}]
+
+
+def _of_function(call: Any, where: str) -> Any:
+    """Return a custom tool's call as the model writes it, as one of a function of its input."""
+    if not isinstance(call, dict) or call.get("type") != "custom":
+        return call
+    custom = call.get("custom")
+    name, text = (custom.get("name"), custom.get("input")) if isinstance(custom, dict) else (None, None)
+    if not isinstance(name, str) or not name or not isinstance(text, str):
+        raise bad_request(where, f'{where} has no "custom" with a name and an input')
+    rest = {key: value for key, value in call.items() if key != "custom"}
+    return {**rest, "type": "function", "function": {"name": name, "arguments": {PARAMETER: text}}}
 
 
 def _check_call(given: Any, where: str) -> None:

@@ -6,7 +6,7 @@ Each reader takes the fields of any endpoint, so that endpoints with other names
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any
 
 from structgen.errors import StructgenError
 from structgen.generation.options import SamplingOptions
@@ -117,7 +117,7 @@ def penalty_fields(options: SamplingOptions) -> list[str]:
     return [*changed, *(["logit_bias"] if options.logit_bias else [])]
 
 
-def read_logprobs(fields: Fields, endpoint: Literal["chat", "completion"]) -> tuple[bool, int]:
+def read_logprobs(fields: Fields, endpoint: str) -> tuple[bool, int]:
     """Return whether tokens are scored, and how many of the most probable tokens are shown for each."""
     if endpoint == "completion":
         count = fields.number("logprobs", 0, _MOST_LOGPROBS, whole=True)

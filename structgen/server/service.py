@@ -201,7 +201,8 @@ class Service:
         if isinstance(prompt, BaseException):
             raise prompt
         if isinstance(constraint, StructgenError):
-            raise of_error(constraint, request.spec.param) from None
+            param = None if request.tools is None else request.tools.param_of(constraint)
+            raise of_error(constraint, param or request.spec.param) from None
         if isinstance(constraint, BaseException):
             raise constraint
         if request.tools is not None:

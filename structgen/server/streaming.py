@@ -110,10 +110,11 @@ def _shown(delta: Delta) -> dict[str, Any]:
     if isinstance(delta, TextDelta):
         return {"content": delta.text}
     if isinstance(delta, CallStart):
-        function = {"name": delta.name, "arguments": ""}
-        call = {"index": delta.index, "id": new_call_id(), "type": "function", "function": function}
+        kind, key = ("custom", "input") if delta.is_custom else ("function", "arguments")
+        call = {"index": delta.index, "id": new_call_id(), "type": kind, kind: {"name": delta.name, key: ""}}
         return {"tool_calls": [call]}
-    return {"tool_calls": [{"index": delta.index, "function": {"arguments": delta.text}}]}
+    more = {"custom": {"input": delta.text}} if delta.is_custom else {"function": {"arguments": delta.text}}
+    return {"tool_calls": [{"index": delta.index, **more}]}
 
 
 def _text_of(delta: Delta) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from .fields import Fields
 from .reasoning import ReasoningFormat
 from .settings import ServerSettings
 
-__all__ = ["RequestedTools", "read_requested_tools", "read_tool_format"]
+__all__ = ["RequestedTools", "format_param", "read_requested_tools", "read_tool_format"]
 
 _MOST_TOOLS = 128
 _MODES = ("auto", "required", "none")
@@ -35,6 +35,14 @@ class RequestedTools:
     described: bool = True
     forms: Forms = field(default_factory=dict)
     """The forms of the compiled constraint; set once it is compiled."""
+
+    def is_custom(self, name: str) -> bool:
+        """Return whether the tool of this name is a custom tool, whose calls have one text."""
+        return any(tool.name == name and tool.input is not None for tool in self.offered)
+
+    def param_of(self, error: StructgenError) -> str | None:
+        """Return the field of the custom tool that an error is about; None if it is about no format of one."""
+        return format_param(error, [tool.name for tool in self.offered])
 
     def reader(self, reasoning: ReasoningFormat | None) -> PartialTurn:
         """Return a reader of one turn, whole or while it is written."""
@@ -91,14 +99,15 @@ def read_requested_tools(fields: Fields, own: Fields | None, format: ToolFormat)
     try:
         offered = read_tools(given)
     except StructgenError as error:
-        raise bad_request("tools", message_of(error)) from None
+        names_given = [_name_in(definition) for definition in given]
+        raise bad_request(format_param(error, names_given) or "tools", message_of(error)) from None
     wanted, names = _choice(choice, offered)
     if wanted == "none":
         return None
     if names is not None:
         given = [definition for definition, tool in zip(given, offered, strict=True) if tool.name in names]
     spec: dict[str, Any] = {"tools": given, "format": as_spec(format), "tool_choice": wanted}
-    if parallel is None and isinstance(choice, dict) and choice.get("type") == "function":
+    if parallel is None and isinstance(choice, dict) and choice.get("type") in ("function", "custom"):
         parallel = False  # one call of this tool
     if parallel is False or (parallel is True and format.between is not None):
         spec["parallel"] = parallel
@@ -114,21 +123,13 @@ def _choice(given: Any, offered: tuple[Tool, ...]) -> tuple[str, frozenset[str] 
         return "auto", None
     if isinstance(given, str) and given in _MODES:
         return given, None
-    if isinstance(given, dict) and given.get("type") == "function":
+    kind = given.get("type") if isinstance(given, dict) else None
+    if kind in ("function", "custom"):
         if (name := _name_in(given)) is not None:
-            chosen = _known((name,), offered)
+            chosen = _known([(kind, name)], offered)
             return ("required", chosen) if name in _MODES else (name, None)
-    elif isinstance(given, dict) and given.get("type") == "allowed_tools":
-        inner = given["allowed_tools"] if isinstance(given.get("allowed_tools"), dict) else given
-        listed, mode = inner.get("tools"), inner.get("mode", "auto")
-        names = [_name_in(tool) for tool in listed] if isinstance(listed, list) else []
-        if not names or None in names or mode not in ("auto", "required"):
-            raise bad_request(
-                "tool_choice",
-                'tool_choice of the type "allowed_tools" has {"mode": "auto" or "required", "tools": '
-                '[{"type": "function", "function": {"name": ...}}]}',
-            )
-        return mode, _known(names, offered)
+    elif kind == "allowed_tools":
+        return _allowed(given, offered)
     meant = {tool.name: f'{{"type": "function", "function": {{"name": "{tool.name}"}}}}' for tool in offered}
     near = {"any": '"required"', **meant}.get(given) if isinstance(given, str) else None
     hint = f". Did you mean {near}?" if near else ""
@@ -139,17 +140,54 @@ def _choice(given: Any, offered: tuple[Tool, ...]) -> tuple[str, frozenset[str] 
     )
 
 
+def _allowed(given: dict[str, Any], offered: tuple[Tool, ...]) -> tuple[str, frozenset[str]]:
+    """Return the mode and the names of a choice of the type ``allowed_tools``."""
+    inner = given["allowed_tools"] if isinstance(given.get("allowed_tools"), dict) else given
+    listed, mode = inner.get("tools"), inner.get("mode", "auto")
+    listed = listed if isinstance(listed, list) else []
+    names = [_name_in(tool) for tool in listed]
+    if not names or None in names or mode not in ("auto", "required"):
+        raise bad_request(
+            "tool_choice",
+            'tool_choice of the type "allowed_tools" has {"mode": "auto" or "required", "tools": '
+            '[{"type": "function", "function": {"name": ...}}]}',
+        )
+    return mode, _known([(tool.get("type", "function"), _name_in(tool)) for tool in listed], offered)
+
+
+def format_param(error: StructgenError, names: Sequence[Any]) -> str | None:
+    """Return the field of a custom tool's format, if an error is about one.
+
+    Args:
+        error: The error.
+        names: The names of all tools of the request, in their order.
+    """
+    where = error.where or ""
+    for index, name in enumerate(names):
+        if where == (about := f"the format of {name}") or where.startswith(f"{about},"):
+            return f"tools[{index}].custom.format"
+    return None
+
+
 def _name_in(choice: Any) -> Any:
     """Return the name of a tool in a choice, which some clients write without "function" around it."""
-    inner = choice.get("function", choice) if isinstance(choice, dict) else None
+    if not isinstance(choice, dict):
+        return None
+    inner = choice.get("custom" if choice.get("type") == "custom" else "function", choice)
     return inner.get("name") if isinstance(inner, dict) else None
 
 
-def _known(names: Iterable[Any], offered: tuple[Tool, ...]) -> frozenset[str]:
-    there = frozenset(tool.name for tool in offered)
-    for name in names:
-        if not isinstance(name, str) or name not in there:
+def _known(named: Sequence[tuple[Any, Any]], offered: tuple[Tool, ...]) -> frozenset[str]:
+    """Return the names of types and names of tools. Raises `ApiError` if the request has no such tool."""
+    types = {tool.name: "function" if tool.input is None else "custom" for tool in offered}
+    for kind, name in named:
+        if not isinstance(name, str) or name not in types:
             raise bad_request(
                 "tool_choice", f"tool_choice names {name!r:.60}, which is not a tool of this request"
             )
-    return frozenset(names)
+        if kind != types[name]:
+            raise bad_request(
+                "tool_choice",
+                f"tool_choice names {name!r:.60} with the type {kind!r:.40}; it is a {types[name]} tool",
+            )
+    return frozenset(name for _, name in named)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from structgen.errors import OutputInvalid
 from structgen.tools import TurnEvent
+from structgen.tools.custom import InputReader
 from structgen.tools.partial_turn import PartialTurn
 
 from .answers import unreadable_turn
@@ -41,14 +42,17 @@ class CallStart:
 
     index: int
     name: str
+    is_custom: bool = False
+    """Whether it is a call of a custom tool."""
 
 
 @dataclass(frozen=True)
 class ArgumentsDelta:
-    """More of the arguments of call `index`."""
+    """More of the arguments of call `index`; of a custom tool's call, more of its input."""
 
     index: int
     text: str
+    is_custom: bool = False
 
 
 Delta = ReasoningDelta | TextDelta | CallStart | ArgumentsDelta
@@ -62,6 +66,8 @@ class TurnDeltas:
         self._reader = request.reader()
         self._read = ""
         """The text that was read."""
+        self._inputs: dict[int, InputReader] = {}
+        """For each call of a custom tool, what decodes its input."""
 
     def new(self, text: str, *, ends: bool) -> Iterator[Delta]:
         """Yield what is new.
@@ -76,7 +82,7 @@ class TurnDeltas:
         reader, read, self._read = self._reader, self._read, text
         if reader is not None:
             for event in self._events(reader, text, read, ends=ends):
-                if (delta := _delta_of(event)) is not None:
+                if (delta := self._delta_of(event)) is not None:
                     yield delta
         elif not text.startswith(read):
             raise _went_back()
@@ -97,18 +103,26 @@ class TurnDeltas:
             raise _went_back()
         return events
 
+    def _delta_of(self, event: TurnEvent) -> Delta | None:
+        """Return the delta of an event; None if it has nothing to send."""
+        if event.kind == "call_started":
+            assert event.call is not None
+            tools = self._request.tools
+            if tools is not None and tools.is_custom(event.name):
+                self._inputs[event.call] = InputReader()
+            return CallStart(event.call, event.name, event.call in self._inputs)
+        if not event.text:
+            return None
+        if event.kind == "argument_delta":
+            assert event.call is not None
+            return self._arguments(event.call, event.text)
+        return ReasoningDelta(event.text) if event.kind == "reasoning" else TextDelta(event.text)
 
-def _delta_of(event: TurnEvent) -> Delta | None:
-    """Return the delta of an event; None if it has nothing to send."""
-    if event.kind == "call_started":
-        assert event.call is not None
-        return CallStart(event.call, event.name)
-    if not event.text:
-        return None
-    if event.kind == "argument_delta":
-        assert event.call is not None
-        return ArgumentsDelta(event.call, event.text)
-    return ReasoningDelta(event.text) if event.kind == "reasoning" else TextDelta(event.text)
+    def _arguments(self, call: int, piece: str) -> ArgumentsDelta | None:
+        if call not in self._inputs:
+            return ArgumentsDelta(call, piece)
+        text = self._inputs[call].more(piece)
+        return ArgumentsDelta(call, text, is_custom=True) if text else None
 
 
 def _went_back() -> ApiError:

@@ -14,6 +14,7 @@ from structgen.constraints.json_schema.constraint import part_of_schema
 from structgen.errors import ConstraintError, LimitExceeded
 from structgen.ir.grammar import Body
 
+from .custom import custom_arguments
 from .definitions import Tool
 from .format_texts import ToolFormat
 from .forms import Form
@@ -34,9 +35,11 @@ def arguments_of(
         write: Returns the body of a text, which may contain special tokens.
     """
     try:
-        whole = _json(
-            tool, format
-        )  # also for other notations: it reports errors with their position in the whole
+        if tool.input is not None and format.arguments != "xml":
+            is_compact = format.whitespace == "compact"
+            return custom_arguments(tool.name, tool.input, format.arguments, is_compact=is_compact), {}
+        # Also for other notations: it reports errors with their position in the whole.
+        whole = _json(tool, format)
         if format.arguments == "json":
             return whole, {}
         if format.arguments == "python":
@@ -44,7 +47,7 @@ def arguments_of(
         assert format.style is not None
         return xml_arguments(tool, format.style, write)
     except (ConstraintError, LimitExceeded) as error:
-        parameters = f"the parameters of {tool.name}"
+        parameters = f"the {'parameters' if tool.input is None else 'format'} of {tool.name}"
         if not str(error.where).startswith(parameters):
             error.where = f"{parameters}, {error.where}" if error.where else parameters
         raise

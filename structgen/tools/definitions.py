@@ -27,6 +27,7 @@ from structgen.types.schemas import describing_schema, generating_schema
 from structgen.vocabulary import Vocabulary
 
 from .callability import check_can_be_called
+from .custom import CustomFormat, read_custom_format
 
 __all__ = ["Tool", "ToolCall", "names_of", "read_tool", "read_tools"]
 
@@ -45,6 +46,10 @@ _KEPT_WITH_REFERENCE = frozenset({"$schema", "$id", "id", "$defs", "definitions"
 _KEYS = frozenset({"name", "description", "type", "strict", "function"})
 """Keys of a definition without parameters."""
 
+_CUSTOM_KEYS = frozenset({"type", "name", "description", "format"})
+_CUSTOM_FORM = (
+    'A definition is {"type": "custom", "custom": {"name": ..., "description": ..., "format": {...}}}.'
+)
 _FORM = 'A definition is {"type": "function", "function": {"name": ..., "description": ..., "parameters": {...}}}.'
 
 
@@ -69,9 +74,11 @@ class Tool:
     function: Callable[..., Any] | None = None
     described: dict[str, Any] = field(default_factory=dict)
     """The schema that the model is shown."""
+    input: CustomFormat | None = None
+    """Of a custom tool: what its input may be."""
 
     def definition(self) -> dict[str, Any]:
-        """Return the definition in the form of OpenAI's API."""
+        """Return the definition in the form of OpenAI's API; that of a custom tool as of a function of its input."""
         fields = {"name": self.name, "description": self.description, "parameters": self.described}
         return {"type": "function", "function": {key: value for key, value in fields.items() if value}}
 
@@ -150,9 +157,13 @@ def read_tool(given: Any, where: str = "tool", byte_tokens: Vocabulary | None = 
         elif callable(given):
             hint = "Pass a function or a bound method, such as [thing.method]; its name is the tool's."
         raise ConstraintError(f"{with_kind(given)} is not a tool", where=where, hint=hint)
+    if given.get("type") == "custom":
+        return _of_custom(given, where)
     if given.get("type", "function") != "function":
         raise ConstraintError(
-            f"it has the type {given['type']!r:.60}", where=where, hint="Only functions can be called."
+            f"it has the type {given['type']!r:.60}",
+            where=where,
+            hint="Only functions and custom tools can be called.",
         )
     inner = given.get("function", given)
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
@@ -192,6 +203,24 @@ def _of_function(function: Callable[..., Any]) -> Tool:
     described = {key: value for key, value in described.items() if key not in ("title", "description")}
     name = _checked_name(str(parameters.get("title") or getattr(function, "__name__", "function")), "tool")
     return Tool(name, documentation_of(function) or "", parameters, function, described)
+
+
+def _of_custom(given: Mapping[str, Any], where: str) -> Tool:
+    inner = given.get("custom", given)
+    if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
+        raise ConstraintError("it has no name", where=where, hint=_CUSTOM_FORM)
+    for key in inner:
+        if key not in _CUSTOM_KEYS:
+            raise ConstraintError(f"it has the key {key!r:.60}", where=where, hint=_CUSTOM_FORM)
+    description = inner.get("description")
+    if not isinstance(description, str | None):
+        raise ConstraintError(
+            f"its description is {with_kind(description)}, not a text", where=where, hint=_CUSTOM_FORM
+        )
+    name = _checked_name(inner["name"], where)
+    format = read_custom_format(inner, f"the format of {name}")
+    shown = format.schema()
+    return Tool(name, description or "", {**shown, "additionalProperties": False}, None, shown, format)
 
 
 def _closed(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from structgen.ir.grammar import Body
 from structgen.vocabulary import Vocabulary
 
 from .bodies import choice_of, sequence_of
+from .custom import PARAMETER, CustomFormat, custom_value
 from .definitions import Tool
 from .forms import Form
 from .parameters import WRITTEN, constraint_at, parameters_of
@@ -49,6 +50,8 @@ def xml_arguments(tool: Tool, style: XmlStyle, write: Callable[[str], Body]) -> 
         style: How elements are written.
         write: Returns the body of a text of the style, which may contain special tokens.
     """
+    if tool.input is not None:
+        return _custom(tool, tool.input, style, write)
     if not style.types:
         return _untyped(tool, style, write)
     body, rules = xml_elements(
@@ -57,12 +60,27 @@ def xml_arguments(tool: Tool, style: XmlStyle, write: Callable[[str], Body]) -> 
     return (body_of(Composition(body, f"arguments of {tool.name}", rules)) if rules else body), {}
 
 
+def _custom(
+    tool: Tool, format: CustomFormat, style: XmlStyle, write: Callable[[str], Body]
+) -> tuple[Body, dict[str, Form]]:
+    """Return the element with the input of a custom tool, and its form."""
+    element = style.element.replace("$type", style.types.get("string", "")).replace("$gap", "")
+    before, _, after = element.replace("$name", PARAMETER).partition("$value")
+    value = custom_value(tool.name, format, _never(style))
+    return sequence_of((write(before), value, write(after))), {} if style.types else {PARAMETER: "string"}
+
+
+def _never(style: XmlStyle) -> tuple[str, ...]:
+    """Return the texts that no string contains."""
+    return tuple(dict.fromkeys((style.end.strip(), *style.never)))
+
+
 def _untyped(tool: Tool, style: XmlStyle, write: Callable[[str], Body]) -> tuple[Body, dict[str, Form]]:
     parts = []
     forms: dict[str, Form] = {}
     engine = Vocabulary.of_bytes().engine  # not shared: what it compiles would stay in its caches
     before, _, after = style.element.replace("$gap", "").partition("$value")
-    never = tuple(dict.fromkeys((style.end.strip(), *style.never)))
+    never = _never(style)
     for name, _, required in parameters_of(tool, "XML"):
         if not name or set(name) & set('<>\n"'):
             raise ConstraintError(

@@ -13,9 +13,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from structgen.constraints.expressions import RE, alternate, complement, concat, intersect, literal, repeat
+from structgen.constraints.expressions import (
+    RE,
+    alternate,
+    complement,
+    concat,
+    intersect,
+    literal,
+    repeat,
+    substring,
+)
+from structgen.errors import CombinationError
 
-__all__ = ["json_string", "json_strings"]
+__all__ = ["StringTranslator", "json_string", "json_strings"]
 
 _LAST = 0x10FFFF
 _ESCAPED = {code: json.dumps(chr(code), ensure_ascii=False)[1:-1] for code in (*range(0x20), 0x22, 0x5C)}
@@ -24,7 +34,7 @@ _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, _LAST))
 
 def json_strings(parts: Sequence[RE]) -> RE:
     """Return the JSON strings whose characters are in all of these languages."""
-    translator = _Translator()
+    translator = StringTranslator()
     inside = intersect([translator.translate(part) for part in parts]) if parts else translator.every
     return concat((literal('"'), ("scope", inside), literal('"')))
 
@@ -34,13 +44,16 @@ def json_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-class _Translator:
+class StringTranslator:
+    """Translates expressions over characters into expressions over their JSON, without quotation marks."""
+
     def __init__(self) -> None:
         self.any = self._class(((0, _LAST),))
         self.every = repeat(self.any, 0, None)
         self._known: dict[int, tuple[RE, RE]] = {}
 
     def translate(self, given: RE) -> RE:
+        """Return the translation. Raises `CombinationError` for the automaton of a plan."""
         # subtle: equal parts are mostly the same object, so a cache by identity is enough
         known = self._known.get(id(given))
         if known is None:
@@ -74,9 +87,14 @@ class _Translator:
                 return ("scope", self.translate(content[0]))
             case "look":
                 return ("look", content[0], content[1], self.translate(content[2]))
-            case "empty":
+            case "substring":
+                pieces, is_empty = content
+                return substring(map(_contents, pieces), empty=is_empty)
+            case "empty" | "host_names":  # no character of a host name has an escape
                 return given
-        raise AssertionError(kind)
+        raise CombinationError(
+            "a plan cannot be written inside a JSON string", hint="Use a grammar or a regular expression."
+        )
 
     @staticmethod
     def _class(ranges: Sequence[tuple[int, int]]) -> RE:
