@@ -11,6 +11,7 @@ be stopped from another thread, but a process can be killed.
 | `usage` | CPU time, memory and state of another process. |
 | `handle` | A handle that kills a process which someone else forked. |
 | `polling` | Wait until a pipe or a socket is readable or writable. |
+| `error_output` | Pass a child's standard error on, and keep its end for error messages. |
 | `frames` | Messages of raw bytes, each after its length. |
 | `line_process` | A child that exchanges JSON lines with its parent. |
 

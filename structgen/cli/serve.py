@@ -53,6 +53,11 @@ _LIMITS = (
     ("unread_seconds", float, "a client that reads nothing of its answer for so long is cut off"),
     ("max_particles", int, "the most particles or parallel draws of a sampler"),
     ("request_seconds", float, "after so long a request gets the status 504"),
+    (
+        "queue_seconds",
+        float,
+        "how long a request may wait for a process for its constraint; then it gets the status 503",
+    ),
     ("drain_seconds", float, "how long running requests may take once the server is to stop"),
     ("prompt_tokens", int, "tokens of new prompts read between two passes for those who run"),
     ("prefix_bytes", int, "memory for the KV caches of earlier prompts; 0: every prompt is read whole"),
@@ -172,6 +177,7 @@ def run(arguments: argparse.Namespace) -> int:
         if name not in {limit for limit, *_ in (*_LIMITS, *_SPEC_LIMITS)}:
             raise
         raise InputError(f"--{name.replace('_', '-')} {rest}", hint=error.hint) from None
+    _leave_missing_directory()
     with _bound(arguments.host, arguments.port) as door:
         return _serve(arguments, settings, door)
 
@@ -297,6 +303,14 @@ def _loaded(name: str | None) -> HuggingFaceModel:
     finally:
         if loaded.done():
             loading.join()
+
+
+def _leave_missing_directory() -> None:
+    """Change to the root directory if the working directory was deleted: libraries that compute load files from it."""
+    try:
+        os.getcwd()
+    except OSError:
+        os.chdir(os.sep)
 
 
 def _set_threads(count: int) -> None:

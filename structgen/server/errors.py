@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from structgen.errors import GenerationError, LimitExceeded, ModelError, PromptError, StructgenError
-from structgen.serving.temporary_errors import temporary_status
+from structgen.serving.temporary_errors import WorkerUnavailable, temporary_status
 
 from .request_ids import report_failure, request_id
 
@@ -127,6 +127,11 @@ def _is_end(error: StructgenError) -> bool:
     )
 
 
+def _cause_of(error: StructgenError) -> str | None:
+    """Return what the log says of a temporary error, if that is more than its message."""
+    return error.cause if isinstance(error, WorkerUnavailable) else None
+
+
 def of_error(error: StructgenError, param: str | None, prompt: str = "messages") -> ApiError:
     """Return the response for an error of the library before generation starts.
 
@@ -138,7 +143,8 @@ def of_error(error: StructgenError, param: str | None, prompt: str = "messages")
     if _is_end(error):
         return ApiError(503, "the server is shutting down", code="draining")
     if (status := temporary_status(error)) is not None:
-        return ApiError(status, message_of(error), param=param, code=getattr(error, "limit", None))
+        code = getattr(error, "limit", None)
+        return ApiError(status, message_of(error), param=param, code=code, log_message=_cause_of(error))
     if isinstance(error, PromptError):
         param = prompt
     if isinstance(error, LimitExceeded) and error.limit == "context_length":
@@ -153,7 +159,10 @@ def failed(error: StructgenError) -> ApiError:
         return ApiError(503, "the server is shutting down", code="draining")
     if isinstance(error, LimitExceeded):
         return ApiError(
-            temporary_status(error) or 422, message_of(error), code=error.limit or "limit_exceeded"
+            temporary_status(error) or 422,
+            message_of(error),
+            code=error.limit or "limit_exceeded",
+            log_message=_cause_of(error),
         )
     # Messages of other types quote the answer or the constraint.
     is_plain = type(error) in (GenerationError, ModelError)

@@ -2,9 +2,9 @@
 
 Why: tokenizing a megabyte takes a second, and only one thread at a time may use a tokenizer.
 What: there are two threads, each with its own tokenizer: one for requests of at most `SHORT` bytes, one for longer
-ones. Each serves its queue by start-time fair queueing (Goyal, Vin and Cheng, 1997), so that every client gets the same
-share of bytes. `least_tokens_of` bounds the number of tokens by the bytes of a text, so that prompts that are far too
-long are refused before they are tokenized.
+ones. Each serves its queue in fair order (`FairQueue`), so that every client gets the same share of bytes.
+`least_tokens_of` bounds the number of tokens by the bytes of a text, so that prompts that are far too long are refused
+before they are tokenized.
 Cost: a second copy of the tokenizer's tables.
 """
 
@@ -12,47 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import heapq
-import itertools
 import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
+
+from structgen.serving.fair_queue import FairQueue
 
 from .errors import ShuttingDown
 
-__all__ = ["SHORT", "FairQueue", "PromptThreads", "least_tokens_of"]
+__all__ = ["SHORT", "PromptThreads", "least_tokens_of"]
 
 T = TypeVar("T")
 SHORT = 32 << 10
 """Bytes up to which a request does not wait for long ones."""
-
-
-class FairQueue(Generic[T]):
-    """A queue that gives each client the same share. Not thread-safe."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, T]] = []
-        self._ends: dict[str, float] = {}
-        self._now = 0.0
-        self._numbers = itertools.count()
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def put(self, client: str, size: float, what: T) -> None:
-        """Add an item of a client; `size` is its cost."""
-        start = max(self._now, self._ends.get(client, 0.0))
-        self._ends[client] = start + size
-        heapq.heappush(self._heap, (start, next(self._numbers), what))
-
-    def take(self) -> T:
-        """Remove and return the next item."""
-        self._now, _, what = heapq.heappop(self._heap)
-        # A client that has used no more than the others starts with them anyway.
-        self._ends = {client: end for client, end in self._ends.items() if end > self._now and self._heap}
-        return what
 
 
 class _Worker:

@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from structgen import _core
@@ -37,6 +37,7 @@ from .errors import ApiError, bad_request, failed, of_error
 from .fields import parse_body
 from .metrics import Metrics
 from .model_thread import ModelThread
+from .process_queue import ProcessQueue
 from .prompt_threads import PromptThreads, least_tokens_of
 from .reasoning import ChatTemplate
 from .responses.response_request import read_response_request
@@ -60,6 +61,8 @@ class Client:
     """Its key or its address."""
     size: int
     """Bytes of the request."""
+    arrived: float = field(default_factory=time.monotonic)
+    """When it arrived, on the monotonic clock."""
 
 
 class RunningRequest:
@@ -97,6 +100,16 @@ class _OpeningMatchers:
             matcher.on_disconnect()
         return matcher
 
+    def clear(self) -> None:
+        """Release the matchers of an attempt that has failed."""
+        self._matchers.clear()
+
+    def on_start(self) -> None:
+        """Called before the texts join the batch."""
+        for matcher in self._matchers:
+            if isinstance(matcher, MigratingMatcher):
+                matcher.has_started = True
+
     def on_disconnect(self) -> None:
         """Called on the event loop when the client has disconnected."""
         self.is_wanted = False
@@ -109,7 +122,12 @@ class Service:
 
     def __init__(self, model: Any, settings: ServerSettings) -> None:
         self.model, self.settings = model, settings
-        self.compiler = IsolatingCompiler(model.vocabulary, settings.limits, settings.compilers)
+        self.compiler = IsolatingCompiler(
+            model.vocabulary, settings.limits, settings.compilers, settings.queue_seconds
+        )
+        processes = self.compiler.matcher_processes
+        self.process_queue = ProcessQueue(lambda: processes is None or processes.has_room)
+        """Requests that wait until a matcher process is free."""
         self.model_thread = ModelThread(model, settings, has_slow_work=lambda: bool(self.compiler.slow_work))
         self.metrics = Metrics(self.model_thread, self.compiler)
         self.is_draining = False
@@ -190,8 +208,8 @@ class Service:
         wanted = request.compiler_spec()
         if request.spec is None or wanted is None:
             return await encoding, None
-        future = self.compiler.submit(*wanted)
-        compiling = asyncio.wrap_future(future)
+        future = self.compiler.submit(*wanted, client.name)
+        compiling = asyncio.wait_for(asyncio.wrap_future(future), self._queue_seconds_left(client))
         try:
             # subtle: both are awaited, so that no error is lost.
             prompt, constraint = await asyncio.gather(encoding, compiling, return_exceptions=True)
@@ -200,6 +218,8 @@ class Service:
             raise
         if isinstance(prompt, BaseException):
             raise prompt
+        if isinstance(constraint, TimeoutError):
+            raise self._not_compiled(request.spec.param)
         if isinstance(constraint, StructgenError):
             param = None if request.tools is None else request.tools.param_of(constraint)
             raise of_error(constraint, param or request.spec.param) from None
@@ -221,20 +241,16 @@ class Service:
         self._submitted += 1
         number = self._submitted
         opening = _OpeningMatchers()
-        waits = self._waits_for_process(request, prompt, constraint)
         try:
-            rows = await self._in_thread(
-                self._opening_isolated if waits else self._opening,
-                lambda: self._rows(request, prompt, constraint, number << 8, opening),
-            )
-            for row in rows:
-                row.scope = client.name  # nothing that one client sent is shared with another
-
+            rows = await self._opened(request, prompt, constraint, number << 8, opening, client)
         except asyncio.CancelledError:
             opening.on_disconnect()
             raise
         except StructgenError as error:
             raise self._refused(error, request) from None
+        for row in rows:
+            row.scope = client.name  # nothing that one client sent is shared with another
+        opening.on_start()
         decode = self.model.vocabulary.decode if request.reader() is None else self._spelled
         texts = [RowText(decode, request.stops) for _ in rows]
         running.ticket = Ticket(rows, texts, running.on_change)
@@ -243,6 +259,39 @@ class Service:
         except StructgenError as error:
             raise ApiError(503, str(error), code="draining") from None
         return running
+
+    async def _opened(
+        self,
+        request: CompletionRequest,
+        prompt: list[int],
+        constraint: AnyConstraint | None,
+        index: int,
+        opening: _OpeningMatchers,
+        client: Client,
+    ) -> list[Row]:
+        """Return the rows of a request, which may wait until a matcher process is free; see `_rows`."""
+
+        def rows() -> list[Row]:
+            return self._rows(request, prompt, constraint, index, opening)
+
+        if not isinstance(constraint, IsolatableConstraint):
+            return await self._in_thread(self._opening, rows)
+        room, _ = room_after(len(prompt), self.model.context_length, request.options.max_tokens)
+        if not constraint.needs_process(room, closes=request.options.close_within_budget):
+            return await self._in_thread(self._opening, rows)
+        waits = bool(self.process_queue) and not constraint.has_process
+        while True:
+            try:
+                if waits:
+                    await self.process_queue.turn(client.name, self._queue_seconds_left(client))
+                return await self._in_thread(self._opening_isolated, rows)
+            except TimeoutError:
+                raise constraint.processes.full() from None
+            except LimitExceeded as error:
+                if error.limit != "max_matcher_processes":
+                    raise
+                opening.clear()
+                waits = True
 
     def finish(self, running: RunningRequest) -> None:
         """Release a request that has ended in any way, and count it in the metrics."""
@@ -353,15 +402,6 @@ class Service:
             raise _too_long_prompt(param, str(len(tokens)), length)
         return tokens
 
-    def _waits_for_process(
-        self, request: CompletionRequest, prompt: list[int], constraint: AnyConstraint | None
-    ) -> bool:
-        """Return whether opening the matchers may wait for a matcher process."""
-        if not isinstance(constraint, IsolatableConstraint):
-            return False
-        room, _ = room_after(len(prompt), self.model.context_length, request.options.max_tokens)
-        return constraint.needs_process(room, closes=request.options.close_within_budget)
-
     def _rows(
         self,
         request: CompletionRequest,
@@ -416,6 +456,19 @@ class Service:
             raise bad_request(
                 "logit_bias", f"there is no token {greatest}; the vocabulary has {size} tokens, from 0"
             )
+
+    def _queue_seconds_left(self, client: Client) -> float:
+        return max(0.0, client.arrived + self.settings.queue_seconds - time.monotonic())
+
+    def _not_compiled(self, param: str | None) -> ApiError:
+        seconds = self.settings.queue_seconds
+        return ApiError(
+            503,
+            f"the request's constraint was not compiled within {seconds:g} s, since the machine is busy. "
+            "Try again later.",
+            param=param,
+            code="busy",
+        )
 
     def _refused(self, error: StructgenError, request: CompletionRequest) -> ApiError:
         refused = of_error(error, None if request.spec is None else request.spec.param, request.prompt_param)

@@ -14,6 +14,7 @@ from structgen.tools.formats import tool_format
 __all__ = ["SETTING_NAMES", "ServerSettings"]
 
 _MAY_BE_NONE = ("compilers", "samplers", "drain_seconds", "prefix_bytes")
+_QUEUE_SHARE = 0.8
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
 
 
@@ -49,6 +50,9 @@ class ServerSettings:
     """The most particles, parallel texts or draws of a sampler."""
     request_seconds: float = 300.0
     """Time limit of a request; then it ends with the status 504."""
+    queue_seconds: float = 240.0
+    """How long a request may wait for a process that compiles or runs its constraint, and for the CPU time of that
+    process; then it ends with the status 503. If it is not less than `request_seconds`, it is four fifths of that."""
     drain_seconds: float = 30.0
     """Time for running requests to end after the server was signalled to stop."""
     patience: float = 0.01
@@ -107,6 +111,8 @@ class ServerSettings:
         for limit in fields(self.limits):
             if limit.type in ("int", "float"):
                 _check_number(limit.name, getattr(self.limits, limit.name), limit.type, None)
+        if self.queue_seconds >= self.request_seconds:
+            object.__setattr__(self, "queue_seconds", _QUEUE_SHARE * self.request_seconds)
         if self.max_choices > self.max_rows:
             object.__setattr__(self, "max_choices", self.max_rows)
         if self.default_tokens > self.max_tokens:

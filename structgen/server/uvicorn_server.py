@@ -20,6 +20,7 @@ from typing import Any
 from structgen._sandbox.child import freeze_heap
 from structgen.errors import ModelError, StructgenError
 from structgen.extras import needed
+from structgen.serving.temporary_errors import WorkerUnavailable
 
 from .app import make_app
 from .connections import guarded
@@ -58,7 +59,7 @@ def serve(
         The exit status, 0.
 
     Raises:
-        ModelError: No process that compiles constraints starts.
+        ModelError: No process that compiles constraints starts; the message says why.
     """
     configure_logs(log_level)
     wait_until_ready(service)
@@ -67,14 +68,15 @@ def serve(
 
 
 def wait_until_ready(service: Service) -> None:
-    """Wait for a process that compiles constraints. If none starts, close the service and raise `ModelError`."""
+    """Check the processes for constraints. If none compiles constraints, close the service and raise `ModelError`."""
     try:
-        service.compiler.wait_until_ready()
+        service.compiler.check_processes()
     except (StructgenError, OSError) as error:
         service.close()
+        cause = error.cause if isinstance(error, WorkerUnavailable) else str(error)
         raise ModelError(
-            f"the server cannot start: {getattr(error, 'message', error)}",
-            hint="What the process wrote above says why. `structgen doctor` checks the installation.",
+            f"the server cannot start: {cause}",
+            hint="What the process wrote above says more. `structgen doctor` checks the installation.",
         ) from error
 
 

@@ -91,14 +91,29 @@ class IsolatableConstraint:
         except _core.LimitError:
             return self.isolate(is_wanted)
 
-    def isolate(self, is_wanted: Callable[[], bool] = lambda: True) -> IsolatedMatcher:
+    @property
+    def has_process(self) -> bool:
+        """Return whether its matcher process runs."""
+        process = None if self._process is None else self._process()
+        return process is not None and not process.has_ended
+
+    def isolate(
+        self, is_wanted: Callable[[], bool] = lambda: True, *, has_started: bool = False
+    ) -> IsolatedMatcher:
         """Return a new matcher in a matcher process. All later matchers are isolated, too."""
-        matcher = self.open_isolated(is_wanted)
+        matcher = self.open_isolated(is_wanted, has_started=has_started)
         self.compiled = None
         return matcher
 
-    def open_isolated(self, is_wanted: Callable[[], bool] = lambda: True) -> IsolatedMatcher:
-        """Return a new matcher in a matcher process, and leave later matchers where they are."""
+    def open_isolated(
+        self, is_wanted: Callable[[], bool] = lambda: True, *, has_started: bool = False
+    ) -> IsolatedMatcher:
+        """Return a new matcher in a matcher process, and leave later matchers where they are.
+
+        Args:
+            is_wanted: Called repeatedly while it waits; False ends the wait.
+            has_started: See `MatcherProcesses.start`.
+        """
         self._waiting.append(is_wanted)
         try:
             while not self._lock.acquire(timeout=_POLL_SECONDS):
@@ -107,7 +122,7 @@ class IsolatableConstraint:
             try:
                 process = None if self._process is None else self._process()
                 matcher = None if process is None else open_isolated_matcher(process)
-                return self._start_process() if matcher is None else matcher
+                return self._start_process(has_started) if matcher is None else matcher
             finally:
                 self._lock.release()
         finally:
@@ -157,13 +172,13 @@ class IsolatableConstraint:
     def _is_wanted(self) -> bool:
         return any(is_wanted() for is_wanted in tuple(self._waiting))
 
-    def _start_process(self) -> IsolatedMatcher:
+    def _start_process(self, has_started: bool) -> IsolatedMatcher:
         if self._refusal is not None:
             raise detached(self._refusal)
         if not self._is_wanted():
             raise disconnected()
         try:
-            process = self.processes.start(self.pickled, self._is_wanted)
+            process = self.processes.start(self.pickled, self._is_wanted, has_started=has_started)
         except StructgenError as error:
             if temporary_status(error) is None:
                 self._refusal = detached(error)
@@ -171,4 +186,4 @@ class IsolatableConstraint:
         self._process = weakref.ref(process)
         self._spare = open_isolated_matcher(process)
         # All matcher processes may have been ended meanwhile.
-        return open_isolated_matcher(process) or self._start_process()
+        return open_isolated_matcher(process) or self._start_process(has_started)

@@ -10,11 +10,13 @@ Invariant: a text is the same in either place. The cache is bounded by number an
 
 from __future__ import annotations
 
+import logging
 import pickle
 from typing import Any
 
 from structgen import _core
 from structgen._sandbox.priority import SlowWork
+from structgen.constraints.regex import regex
 from structgen.errors import LimitExceeded
 from structgen.vocabulary import Vocabulary
 
@@ -29,6 +31,10 @@ from .requests import Kind
 
 __all__ = ["IsolatingCompiler"]
 
+logger = logging.getLogger(__name__)
+
+_CHECKED = "a"
+"""The pattern that `check_processes` compiles."""
 _BUILD_SECONDS = 0.01
 """CPU time of building an automaton above which its constraint is isolated."""
 _TIGHT = {"mask_steps": 50_000, "earley_items": 4_000}
@@ -43,7 +49,11 @@ class IsolatingCompiler(CompileProbes[CompiledConstraint | IsolatableConstraint]
     """Compile specs for one vocabulary. Safe to use from any thread."""
 
     def __init__(
-        self, vocabulary: Vocabulary, limits: RequestLimits = DEFAULT_LIMITS, workers: int = 1
+        self,
+        vocabulary: Vocabulary,
+        limits: RequestLimits = DEFAULT_LIMITS,
+        workers: int = 1,
+        queue_seconds: float = 0.0,
     ) -> None:
         """Start the workers and the matcher processes.
 
@@ -51,6 +61,8 @@ class IsolatingCompiler(CompileProbes[CompiledConstraint | IsolatableConstraint]
             vocabulary: The vocabulary to compile for.
             limits: Limits on each spec, on matcher processes and on the cache.
             workers: Worker processes for probes. With 0 there are no matcher processes either.
+            queue_seconds: How long a request may wait for a process, or for its CPU time; see `CompileProbes` and
+                `MatcherProcesses`.
         """
         tight = vocabulary.with_limits(**{**_TIGHT, **vocabulary.limits})
         tight.__dict__["native"] = vocabulary.native
@@ -58,10 +70,34 @@ class IsolatingCompiler(CompileProbes[CompiledConstraint | IsolatableConstraint]
         self._shared_vocabulary = serving_vocabulary(self._tight)
         self.slow_work = SlowWork()
         """The slow work in progress. A thread that keeps the processors busy must pause while there is any."""
-        super().__init__(vocabulary, limits, workers, self.slow_work)
+        super().__init__(vocabulary, limits, workers, self.slow_work, queue_seconds)
         self.matcher_processes = (
-            MatcherProcesses(self.vocabulary, limits, self.slow_work) if workers else None
+            MatcherProcesses(self.vocabulary, limits, self.slow_work, queue_seconds) if workers else None
         )
+
+    def check_processes(self) -> None:
+        """Compile a small constraint in a process of each type. Log a warning if there are no matcher processes.
+
+        Raises:
+            StructgenError: No process compiles constraints: it does not start, or its limits are too tight.
+        """
+        self.wait_until_ready()
+        if self.matcher_processes is None:
+            return
+        try:
+            self.result("regex", _CHECKED)
+        except LimitExceeded as error:
+            if error.limit != "busy":  # a busy machine is no reason not to start
+                raise
+        try:
+            self.matcher_processes.check(pickle.dumps(regex(_CHECKED), pickle.HIGHEST_PROTOCOL))
+        except LimitExceeded as error:
+            if error.limit != "busy":
+                logger.warning(
+                    "matcher processes do not work: %s. Constraints that are too slow for the server's own process "
+                    "will get an error.",
+                    getattr(error, "reason", "") or error.message,
+                )
 
     def compile(self, kind: Kind, spec: Any) -> CompiledConstraint | IsolatableConstraint:
         """Compile a spec and wait for it. Raises `StructgenError` if it is refused."""

@@ -30,6 +30,7 @@ from structgen.errors import LimitExceeded
 from .limits import RequestLimits
 from .matcher_answers import STARTED, AnswerReader, answer_reader
 from .matcher_worker import MatcherQuery
+from .temporary_errors import WorkerUnavailable
 from .wire import Garbled, decode_error, unpack
 
 __all__ = ["MatcherProcess", "Starved", "disconnected", "unavailable"]
@@ -58,6 +59,7 @@ class MatcherProcess:
         limits: RequestLimits,
         slow_work: SlowWork,
         forker: subprocess.Popen[bytes] | None,
+        queue_seconds: float = 0.0,
     ) -> None:
         """Take over a process that was forked.
 
@@ -68,7 +70,9 @@ class MatcherProcess:
             limits: `compile_seconds` and `step_seconds` apply here.
             slow_work: Entered during each query.
             forker: The process that forked it.
+            queue_seconds: Wall time in which a query must get its CPU time, if that is more than `wall_limit`.
         """
+        self._queue_seconds = queue_seconds
         self.pid, self._connection, self._limits, self._slow_work = pid, connection, limits, slow_work
         self._size = size
         self._forker = forker
@@ -84,19 +88,22 @@ class MatcherProcess:
         self._handle = ProcessHandle(pid)
         weakref.finalize(self, _release, connection, self._handle)
 
-    def build(self, pickled: bytes, is_wanted: Callable[[], bool]) -> None:
+    def build(self, pickled: bytes, is_wanted: Callable[[], bool], is_last: bool = False) -> None:
         """Build the automaton.
 
         Args:
             pickled: The constraint.
             is_wanted: Called repeatedly meanwhile; False ends the process.
+            is_last: No other attempt follows. The first one has half of the least wall time, the last one the rest.
 
         Raises:
             StructgenError: The constraint is refused.
-            Starved: The process did not get its CPU time within half of the wall time.
+            Starved: The process did not get its CPU time.
         """
+        first = 0.5 * wall_limit(self._limits.compile_seconds)
+        most = self._most_seconds("compile_seconds") - first if is_last else first
         try:
-            self._exchange(pickled, "compile_seconds", "to build", is_wanted, STARTED, share=0.5)
+            self._exchange(pickled, "compile_seconds", "to build", is_wanted, STARTED, most)
         except LimitExceeded as error:
             if error.limit == "busy":
                 raise Starved(error) from None
@@ -165,7 +172,7 @@ class MatcherProcess:
         purpose: str,
         is_wanted: Callable[[], bool],
         reader: AnswerReader,
-        share: float = 1.0,
+        most_seconds: float | None = None,
     ) -> Any:
         """Send a message and return the answer.
 
@@ -175,16 +182,16 @@ class MatcherProcess:
             purpose: What the CPU time is for, in errors.
             is_wanted: Called repeatedly; False ends the process.
             reader: Reads the answer.
-            share: Share of the wall time that goes with the limit.
+            most_seconds: Wall time to wait; None: all that goes with the limit.
         """
         seconds: float = getattr(self._limits, limit)
         if self.has_ended:
             raise self._ended()
-        most = wall_limit(seconds)
+        most = self._most_seconds(limit)
         try:
             with self._slow_work:
                 self._connection.settimeout(most)
-                wait = self._waiter(seconds, share * most, limit, purpose, is_wanted)
+                wait = self._waiter(seconds, most_seconds or most, limit, purpose, is_wanted)
                 write_frame(self._connection.send, data, lambda: wait(is_writable))
                 frame = read_frame(self._connection.recv, reader.max_bytes, lambda: wait(is_readable))
         except TimeoutError:
@@ -215,6 +222,10 @@ class MatcherProcess:
             raise error
         finally:
             del error  # otherwise this frame and the error would refer to each other
+
+    def _most_seconds(self, limit: str) -> float:
+        """Return the wall time in which the process must get the CPU time of a limit."""
+        return max(wall_limit(getattr(self._limits, limit)), self._queue_seconds)
 
     def _waiter(
         self, seconds: float, most: float, limit: str, purpose: str, is_wanted: Callable[[], bool]
@@ -252,7 +263,7 @@ class MatcherProcess:
         if self.was_closed:
             return unavailable("closed")
         if self._forker is not None and _ends(self._forker):  # all matcher processes end with it
-            return unavailable("worker")
+            return unavailable("worker", "the process that forks them has ended")
         return LimitExceeded(
             "the process of the request's constraint has ended, most likely for its memory or its time",
             limit="matcher_bytes",
@@ -284,6 +295,9 @@ def disconnected() -> LimitExceeded:
     return LimitExceeded("the client has disconnected", limit="disconnected", hint="Send the request again.")
 
 
-def unavailable(limit: str) -> LimitExceeded:
-    """Return the error for a missing forker: `limit` is "closed" or "worker"."""
-    return LimitExceeded("no matcher process can be started", limit=limit, hint="Try again later.")
+def unavailable(limit: str, reason: str = "") -> LimitExceeded:
+    """Return the error for a missing forker: `limit` is "closed" or "worker", and `reason` is for the operator."""
+    message = "no matcher process can be started"
+    if limit == "worker":
+        return WorkerUnavailable(message, reason=reason)
+    return LimitExceeded(message, limit=limit, hint="Try again later.")

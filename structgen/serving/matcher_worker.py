@@ -11,6 +11,7 @@ Invariant: neither process has threads. Both end with their sockets, and with th
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import pickle
@@ -39,7 +40,7 @@ __all__ = ["AT_LOW_PRIORITY", "PID", "READY", "WHEN_IDLE", "MatcherQuery", "main
 logger = logging.getLogger(__name__)
 
 PID = struct.Struct(">q")
-"""The forker's answer to a socket: the process id of the new child."""
+"""The forker's answer to a socket: the process id of the new child, or minus the number of the system's error."""
 READY = b"r"
 """The forker's first message."""
 WHEN_IDLE, AT_LOW_PRIORITY = b"i", b"l"
@@ -83,7 +84,10 @@ def main() -> None:
         priority, descriptors, _, _ = socket.recv_fds(parent, 1, 1)
         if not priority:
             return
-        child = os.fork()
+        try:
+            child = os.fork()
+        except OSError as error:
+            child = -(error.errno or errno.EAGAIN)
         if child == 0:
             try:
                 die_with_parent(forker)

@@ -49,6 +49,8 @@ class MigratingMatcher(TokenMatcher):
             matcher: A new matcher.
             origin: The constraint that opened it, and opens its matcher in a matcher process.
         """
+        self.has_started = False
+        """Whether its text has joined the batch; it then waits for a matcher process that is free."""
         self._draft_key = origin.key
         self._matcher: Any = matcher
         """The current matcher: a `Matcher` or an `IsolatedMatcher`."""
@@ -140,7 +142,7 @@ class MigratingMatcher(TokenMatcher):
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
         """Return tokens that complete the text, or None; a matcher in this process moves out before the search."""
         if self._origin is not None:
-            self._migrate(self._origin.open_isolated(self._is_wanted))
+            self._migrate(self._origin.open_isolated(self._is_wanted, has_started=self.has_started))
         found: list[int] | None = self._matcher.witness(max_tokens)
         self._search_failure = self._matcher.search_failure if found is None else None
         return found
@@ -183,7 +185,7 @@ class MigratingMatcher(TokenMatcher):
                     raise
                 if error.limit in SHARED_LIMITS and self._renew(origin):
                     return self._call(what)
-        self._migrate(origin.isolate(self._is_wanted))
+        self._migrate(origin.isolate(self._is_wanted, has_started=self.has_started))
         return what(self._matcher)
 
     def _call_here(self, what: Callable[[Any], T]) -> T:
@@ -218,7 +220,7 @@ class MigratingMatcher(TokenMatcher):
 
     def _open_helper(self) -> IsolatedMatcher:
         assert self._origin is not None
-        self._helper = found = self._origin.open_isolated(self._is_wanted)
+        self._helper = found = self._origin.open_isolated(self._is_wanted, has_started=self.has_started)
         if self._is_disconnected:
             found.on_disconnect()
         return found

@@ -20,7 +20,7 @@ from structgen._sandbox.frames import MOST_BYTES, read_frame, write_frame
 from structgen._sandbox.handle import ProcessHandle
 from structgen._sandbox.polling import is_readable, is_writable
 from structgen._sandbox.priority import LOW, LOWEST, SlowWork, lower_priority, run_when_idle
-from structgen._sandbox.spawn import child_environment, end_process, python_command
+from structgen._sandbox.spawn import end_process, python_command, start_failure, start_python
 from structgen._sandbox.usage import CpuClock, is_child, wall_limit
 from structgen.errors import LimitExceeded
 from structgen.vocabulary import Vocabulary
@@ -29,6 +29,7 @@ from .limits import RequestLimits
 from .probe import ProbeResult
 from .probe_worker import GOT, OUT_OF_MEMORY, READY, vocabulary_parts
 from .requests import Kind
+from .temporary_errors import WorkerUnavailable
 from .wire import Garbled, decode_error, unpack
 
 __all__ = ["Preempted", "ProbeProcess"]
@@ -44,6 +45,10 @@ _LEAST_POLL_SECONDS = 0.005
 _MOST_PID = 1 << 31
 _SIGNALS = {one.value: one.name for one in signal.Signals}
 _COMMAND = python_command("from structgen.serving.probe_worker import main; main()")
+
+
+def _not_started(reason: str) -> WorkerUnavailable:
+    return WorkerUnavailable("the process that compiles constraints does not start", reason=reason)
 
 
 class Preempted(Exception):
@@ -62,7 +67,11 @@ class ProbeProcess:
     """One worker and its forker. Used by one thread at a time, except for `close`."""
 
     def __init__(
-        self, vocabulary: Vocabulary, limits: RequestLimits, slow_work: SlowWork | None = None
+        self,
+        vocabulary: Vocabulary,
+        limits: RequestLimits,
+        slow_work: SlowWork | None = None,
+        queue_seconds: float = 0.0,
     ) -> None:
         """Prepare the processes; `start` starts them.
 
@@ -71,11 +80,15 @@ class ProbeProcess:
             limits: `compile_seconds`, `quick_seconds` and `compile_bytes` apply here.
             slow_work: Entered while a slow spec is probed, for a model thread that pauses then. Such a spec runs only
                 on an idle processor. With None it runs at the lowest priority, since no one would ever pause for it.
+            queue_seconds: Wall time in which a spec must get its CPU time, if that is more than `wall_limit`.
         """
         self._hello = pickle.dumps((vocabulary_parts(vocabulary), limits), pickle.HIGHEST_PROTOCOL)
         self._limits = limits
         self._slow_work = slow_work
-        self._wall_seconds = wall_limit(limits.compile_seconds)
+        least = wall_limit(limits.compile_seconds)
+        self._idle_seconds = least / 2
+        """Wall time of a slow spec on idle processors, before it competes for CPU time at a low priority."""
+        self._wall_seconds = max(least, queue_seconds)
         self._forker: subprocess.Popen[bytes] | None = None
         self._worker: ProcessHandle | None = None
         self._pid = 0
@@ -93,7 +106,7 @@ class ProbeProcess:
         return self._pid
 
     def start(self) -> None:
-        """Start the processes if they do not run. Raises `LimitExceeded` if they do not become ready."""
+        """Start the processes if they do not run. Raises `WorkerUnavailable` if they do not become ready."""
         if self._forker is not None and self._forker.poll() is None:
             self._check_worker()
             if self._forker is not None:
@@ -101,21 +114,20 @@ class ProbeProcess:
         self.kill()
         if self._is_closed:
             raise LimitExceeded("the compiler was closed", limit="closed", hint="Try again later.")
-        self._forker = subprocess.Popen(
-            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=child_environment()
-        )
+        try:
+            forker, errors = start_python(_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except OSError as error:
+            raise _not_started(start_failure(error)) from None
+        self._forker = forker
         if self._is_closed:  # subtle: by another thread, before there was a process to kill
-            self._forker.kill()
+            forker.kill()
         try:
             self._send(self._hello)
             self._adopt(self._receive(monotonic() + _START_SECONDS))
-        except (TimeoutError, OSError, _Died, _Starved):
+        except (TimeoutError, OSError, _Died, _Starved) as error:
+            reason = start_failure(error, forker, errors)
             self.kill()
-            raise LimitExceeded(
-                "the process that compiles constraints does not start",
-                limit="worker",
-                hint="Try again later.",
-            ) from None
+            raise _not_started(reason) from None
 
     def probe(self, kind: Kind, spec: Any, may_continue: Callable[[], bool] = lambda: True) -> ProbeResult:
         """Probe a spec.
@@ -206,7 +218,7 @@ class ProbeProcess:
         if self._receive_late(monotonic() + self._wall_seconds + _RENEW_SECONDS) != GOT:
             raise _Died
         clock, begin = CpuClock(self._pid), monotonic()
-        deadline = begin + (self._wall_seconds if when_idle else self._wall_seconds / 2)
+        deadline = begin + self._wall_seconds - (0.0 if when_idle else self._idle_seconds)
         self.cpu_seconds = 0.0  # in case the worker is replaced
         pause, is_slow = limits.quick_seconds, False
         while not is_readable(self._output, pause):
@@ -224,9 +236,9 @@ class ProbeProcess:
                 self._renew()
                 raise TimeoutError if is_late else _Starved if is_starved else Preempted
             waits_for_idle = when_idle and is_slow and self._slow_work is not None
-            if waits_for_idle and monotonic() >= begin + self._wall_seconds / 2:
-                # The machine is never idle. Half of the time is left to try again at a low priority. An unprivileged
-                # process cannot raise its priority again, so a new worker does that.
+            if waits_for_idle and monotonic() >= begin + self._idle_seconds:
+                # The machine is never idle. The rest of the time is left to try again at a low priority. An
+                # unprivileged process cannot raise its priority again, so a new worker does that.
                 self._renew()
                 return self._answer(data, may_continue, slow, when_idle=False)
             if not is_slow:

@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 
 READY = b"ready "
 GOT = b"got"
-FAILED, OUT_OF_MEMORY = 1, 2
-"""Exit statuses of a worker."""
+FAILED, OUT_OF_MEMORY, NOT_READY = 1, 2, 3
+"""Exit statuses of a worker; with the last one it ended before it could read a spec, as the next one would, too."""
 _NICENESS = 5
 """A quick spec is still compiled soon, and a slow one takes little CPU time from running requests."""
 
@@ -69,16 +69,20 @@ def main() -> None:
     while True:
         child = os.fork()
         if child == 0:
-            status = FAILED
+            status = NOT_READY
             try:
                 die_with_parent(forker)
                 lower_priority(_NICENESS)
                 limit_memory(limits.compile_bytes)
                 _write(output, READY + f"{os.getpid()} {ended}".encode())
+                status = FAILED
                 _serve(output, vocabulary, limits)
                 status = 0
             except MemoryError:
-                status = OUT_OF_MEMORY
+                if status == NOT_READY:
+                    logger.exception("compile_bytes is too small for a process that compiles constraints")
+                else:
+                    status = OUT_OF_MEMORY
             except BrokenPipeError:  # the parent has closed its end
                 status = 0
             except Exception:
@@ -89,6 +93,8 @@ def main() -> None:
         if status == 0:
             return  # the input has ended
         ended = os.waitstatus_to_exitcode(status)
+        if ended == NOT_READY:
+            os._exit(NOT_READY)
 
 
 def _serve(output: int, vocabulary: Vocabulary, limits: RequestLimits) -> None:

@@ -3,7 +3,8 @@
 Why: with one worker that probes specs one after the other, a hostile spec would hold up all new ones for as long as its
 time limit.
 What: a spec that has taken `quick_seconds` continues only while another worker is left for the others, or no other spec
-waits. Otherwise its worker is killed, and the spec is probed again when a slot for slow specs is free.
+waits. Otherwise its worker is killed, and the spec is probed again when a slot for slow specs is free. Clients take
+turns for these slots. A spec whose worker does not start waits for one, up to `queue_seconds`.
 Invariant: equal specs are probed once at a time; the cache is bounded; a spec's error is cached as well, so sending it
 again costs nothing. Every future gets a result in the end, at `close` at the latest.
 Cost: a known spec is a look-up; a new one is a round trip to a worker.
@@ -18,18 +19,19 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Generic, TypeVar
 
 from structgen._sandbox.priority import SlowWork
 from structgen.errors import LimitExceeded, OptionError, StructgenError
 from structgen.vocabulary import Vocabulary
 
+from .fair_queue import FairQueue
 from .limits import DEFAULT_LIMITS, RequestLimits
 from .probe import ProbeResult, probe_compile, serving_vocabulary
 from .probe_process import Preempted, ProbeProcess
 from .requests import Kind, spec_text
-from .temporary_errors import detached, temporary_status
+from .temporary_errors import WorkerUnavailable, detached, temporary_status
 from .wire import crash
 
 __all__ = ["SECONDS", "CompileProbes", "CompilerStats", "ProbeJob"]
@@ -37,6 +39,8 @@ __all__ = ["SECONDS", "CompileProbes", "CompilerStats", "ProbeJob"]
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Upper bounds of the buckets of `CompilerStats.compile_seconds`; one more bucket holds longer times."""
 _SPARE_SECONDS = 60.0
+_RETRY_SECONDS = 1.0
+"""Pause after a worker did not start."""
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +77,10 @@ class ProbeJob(Generic[Outcome]):
     spec: Any
     key: bytes
     waiting: list[Future[Outcome]]
+    client: str = ""
+    """Who sent it first."""
+    deadline: float = 0.0
+    """Until when it waits for a worker that does not start."""
     is_slow: bool = False
     """Whether it holds one of the slots for slow specs."""
 
@@ -86,6 +94,7 @@ class CompileProbes(ABC, Generic[Outcome]):
         limits: RequestLimits = DEFAULT_LIMITS,
         workers: int = 1,
         slow_work: SlowWork | None = None,
+        queue_seconds: float = 0.0,
     ) -> None:
         """Start the workers.
 
@@ -94,6 +103,7 @@ class CompileProbes(ABC, Generic[Outcome]):
             limits: Limits on each spec and on the cache.
             workers: Worker processes. With 0, a thread of this process probes specs without limits of time and memory.
             slow_work: See `ProbeProcess`.
+            queue_seconds: How long a spec may wait for a worker to start again, or for CPU time (`ProbeProcess`).
         """
         if not isinstance(workers, int) or isinstance(workers, bool) or not 0 <= workers <= 64:
             raise OptionError(f"workers is {workers!r:.40}, not a whole number from 0 to 64")
@@ -104,12 +114,18 @@ class CompileProbes(ABC, Generic[Outcome]):
         self._in_flight: dict[bytes, ProbeJob[Outcome]] = {}
         self._stats = CompilerStats()
         self._jobs: deque[ProbeJob[Outcome]] = deque()
-        self._slow_jobs: deque[ProbeJob[Outcome]] = deque()
+        self._slow_jobs: FairQueue[ProbeJob[Outcome]] = FairQueue()
+        self._queue_seconds = queue_seconds
+        self._closing = threading.Event()
+        self._reported = ""
+        """The last reason that was logged for a worker that does not start."""
         self._slow_slots = max(1, workers // 2)  # the other workers are left for quick specs
         self._is_closed = False
         self._first_start: Future[None] = Future()
         self._failed_starts = 0
-        self._workers = [ProbeProcess(self.vocabulary, limits, slow_work) for _ in range(workers)]
+        self._workers = [
+            ProbeProcess(self.vocabulary, limits, slow_work, queue_seconds) for _ in range(workers)
+        ]
         # subtle: `submit` is called on event loops, so a thread probes specs even if there is no worker.
         self._threads = [
             threading.Thread(target=self._work, args=(worker,), name="structgen-probes", daemon=True)
@@ -126,11 +142,17 @@ class CompileProbes(ABC, Generic[Outcome]):
         """Return whether the cached outcomes fit into their memory."""
         return True
 
-    def submit(self, kind: Kind, spec: Any) -> Future[Outcome]:
-        """Probe a spec, without waiting for it. The future fails with `StructgenError` if it is refused."""
+    def submit(self, kind: Kind, spec: Any, client: str = "") -> Future[Outcome]:
+        """Probe a spec, without waiting for it. The future fails with `StructgenError` if it is refused.
+
+        Args:
+            kind: The kind of the spec.
+            spec: The spec.
+            client: Who sent it. Clients share the time for slow specs.
+        """
         future: Future[Outcome] = Future()
         try:
-            self._enter(kind, spec, future)
+            self._enter(kind, spec, future, client)
         except StructgenError as error:
             with self._lock:
                 self._stats.refused += 1
@@ -146,7 +168,7 @@ class CompileProbes(ABC, Generic[Outcome]):
         """Wait until one worker has started.
 
         Raises:
-            LimitExceeded: No worker starts. What a worker wrote to the standard error says why.
+            WorkerUnavailable: No worker starts; its `reason` says why.
         """
         if self._workers:
             self._first_start.result()
@@ -180,6 +202,7 @@ class CompileProbes(ABC, Generic[Outcome]):
             self._in_flight.clear()
             self._jobs.clear()
             self._slow_jobs.clear()
+            self._closing.set()
             self._lock.notify_all()
         for worker in self._workers:
             worker.close()
@@ -194,7 +217,7 @@ class CompileProbes(ABC, Generic[Outcome]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _enter(self, kind: Kind, spec: Any, future: Future[Outcome]) -> None:
+    def _enter(self, kind: Kind, spec: Any, future: Future[Outcome], client: str) -> None:
         """Answer from the cache, join a job in flight, or add a job."""
         key = _key(kind, spec)
         with self._lock:
@@ -214,6 +237,7 @@ class CompileProbes(ABC, Generic[Outcome]):
             if running is not None:
                 self._stats.joined += 1
                 running.waiting.append(future)
+                running.deadline = monotonic() + self._queue_seconds
                 return
             if len(self._in_flight) >= self.limits.max_pending:
                 raise LimitExceeded(
@@ -222,7 +246,8 @@ class CompileProbes(ABC, Generic[Outcome]):
                     hint="Try again later.",
                 )
             self._stats.misses += 1
-            job = self._in_flight[key] = ProbeJob(kind, spec, key, [future])
+            deadline = monotonic() + self._queue_seconds
+            job = self._in_flight[key] = ProbeJob(kind, spec, key, [future], client, deadline)
             self._jobs.append(job)
             self._lock.notify()
 
@@ -246,6 +271,8 @@ class CompileProbes(ABC, Generic[Outcome]):
             worker.start()
         except (StructgenError, OSError) as failed:
             error = failed
+        if isinstance(error, WorkerUnavailable):
+            self._report(error)
         with self._lock:
             if self._first_start.done():
                 return
@@ -261,7 +288,7 @@ class CompileProbes(ABC, Generic[Outcome]):
                 if self._jobs:
                     return self._jobs.popleft()
                 if self._slow_jobs and self._slow_slots:
-                    job = self._slow_jobs.popleft()
+                    job = self._slow_jobs.take()
                     self._take_slow_slot(job)
                     return job
                 self._lock.wait()
@@ -293,9 +320,14 @@ class CompileProbes(ABC, Generic[Outcome]):
             with self._lock:
                 self._stats.preempted += 1
                 if not self._is_closed:
-                    self._slow_jobs.append(job)
+                    self._slow_jobs.put(job.client, 1.0, job)
                     self._lock.notify()
             return
+        except WorkerUnavailable as error:
+            self._report(error)
+            if self._retry(job):
+                return
+            outcome = error
         except StructgenError as error:
             outcome = error
         except Exception as error:  # any error must resolve the futures
@@ -304,6 +336,25 @@ class CompileProbes(ABC, Generic[Outcome]):
         if worker is not None and (isinstance(outcome, StructgenError) or _is_slow(outcome)):
             worker.drop_warm_caches()
         self._resolve(job, outcome, perf_counter() - begin)
+
+    def _report(self, error: WorkerUnavailable) -> None:
+        """Log why a worker does not start, unless that is what was logged last."""
+        if error.reason != self._reported and not self._is_closed:
+            self._reported = error.reason
+            logger.warning("%s", error.cause)
+
+    def _retry(self, job: ProbeJob[Outcome]) -> bool:
+        """Put a job back whose worker does not start, and pause. Return False if its time is up."""
+        with self._lock:
+            if self._is_closed or monotonic() >= job.deadline:
+                return False
+            if job.is_slow:
+                job.is_slow = False
+                self._slow_slots += 1
+            self._jobs.appendleft(job)
+            self._lock.notify()
+        self._closing.wait(_RETRY_SECONDS)
+        return True
 
     def _resolve(self, job: ProbeJob[Outcome], outcome: Outcome | StructgenError, seconds: float) -> None:
         with self._lock:

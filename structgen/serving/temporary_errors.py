@@ -11,19 +11,38 @@ import copy
 
 from structgen.errors import LimitExceeded, StructgenError
 
-__all__ = ["detached", "temporary_status"]
+__all__ = ["WorkerUnavailable", "detached", "temporary_status"]
 
 _STATUS = {
     "max_pending": 429,
-    "max_matcher_processes": 429,
+    "max_matcher_processes": 503,
     "busy": 503,
     "worker": 503,
     "closed": 503,
     "disconnected": 503,
     "internal": 500,
 }
-"""By limit: too many wait or run; the process that compiles specs got no CPU time, does not start or was closed; the
+"""By limit: too many wait; no process was free in time; the process got no CPU time, does not start or was closed; the
 client has disconnected; this program has a fault."""
+
+
+class WorkerUnavailable(LimitExceeded):
+    """A process that a request needs does not run.
+
+    Args:
+        message: What the client reads.
+        reason: Why it does not run, for the operator; it may name files of the server.
+    """
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message, limit="worker", hint="Try again later.")
+        self.reason = reason
+
+    @property
+    def cause(self) -> str:
+        """Return what the log says: the message without the name of the limit, and the reason."""
+        plain = self.message.removesuffix(" (limit worker)")
+        return f"{plain}: {self.reason}" if self.reason else plain
 
 
 def temporary_status(error: StructgenError) -> int | None:

@@ -20,7 +20,7 @@ from structgen.server.errors import ShuttingDown, failed, message_of, of_error
         (SchemaInvalid("no schema", pointer="#"), 400, 500),
         (GenerationError("it broke"), 400, 500),
         (LimitExceeded("too much", limit="mask_steps"), 400, 422),
-        (LimitExceeded("too many wait", limit="max_matcher_processes"), 429, 429),
+        (LimitExceeded("too many wait", limit="max_matcher_processes"), 503, 503),
         (LimitExceeded("it is not there", limit="worker"), 503, 503),
         (ShuttingDown("it ends"), 503, 503),
     ],

@@ -107,7 +107,7 @@ def test_a_client_that_disconnects_does_not_keep_a_matcher_process(
     pickled = pickle.dumps(constraint_of("grammar", SLOW))
     found: Future[Any] = Future()
     found.set_result(IsolatableConstraint("grammar", b"", pickled, processes, None))
-    monkeypatch.setattr(server.service.compiler, "submit", lambda kind, spec: found)
+    monkeypatch.setattr(server.service.compiler, "submit", lambda kind, spec, client: found)
 
     async def hang_up() -> None:
         client = server.async_client()

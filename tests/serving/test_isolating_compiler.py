@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,8 @@ from structgen.serving.limits import RequestLimits
 from structgen.serving.migrating_matcher import MigratingMatcher
 from structgen.serving.probe import serving_vocabulary
 from structgen.serving.requests import constraint_of
+from structgen.serving.temporary_errors import WorkerUnavailable
+from tests.faults import IS_SANDBOX_KNOWN, break_import
 
 from .isolation import (
     LARGE,
@@ -72,3 +76,68 @@ def test_hostile_specs_are_refused_as_before() -> None:
         with pytest.raises(LimitExceeded) as caught:
             compiler.compile("grammar", SLOW)
         assert caught.value.limit == "compile_seconds"
+
+
+FAULTS = {
+    "a module cannot be imported": ("raise ImportError('libfoo.so.1 is missing')", "libfoo.so.1 is missing"),
+    "it is killed": ("import os; os.kill(os.getpid(), 9)", "SIGKILL ended it, perhaps for its memory"),
+    "it has no memory": (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 20,) * 2); bytearray(1 << 24)",
+        "MemoryError",
+    ),
+    "a sandbox forbids processes": (
+        "import sys; sys.path.append({tests!r}); from tests.faults import forbid_processes; forbid_processes()",
+        "Operation not permitted",
+    ),
+}
+
+
+@pytest.mark.skipif(not IS_SANDBOX_KNOWN, reason="the faults are those of Linux")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_start_check_says_why_no_process_compiles(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, said = FAULTS[fault]
+    break_import(tmp_path, code.format(tests=str(Path(__file__).parents[2])), "probe_worker")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with IsolatingCompiler(VOCABULARY, RequestLimits(), workers=2, queue_seconds=600.0) as compiler:
+        with pytest.raises(WorkerUnavailable) as caught:
+            compiler.check_processes()
+        assert said in caught.value.reason, caught.value.reason
+        assert said not in str(caught.value), "clients read the message"
+
+
+@pytest.mark.skipif(not IS_SANDBOX_KNOWN, reason="the faults are those of Linux")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_start_check_warns_if_no_constraint_can_be_isolated(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    code, said = FAULTS[fault]
+    break_import(tmp_path, code.format(tests=str(Path(__file__).parents[2])), "matcher_worker")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with IsolatingCompiler(VOCABULARY, RequestLimits(), workers=1, queue_seconds=600.0) as compiler:
+        compiler.check_processes()
+        assert compiler.compile("regex", "ab").open().advance(ord("a"))
+    warned = [record.getMessage() for record in caplog.records if "do not work" in record.getMessage()]
+    assert len(warned) == 1 and said in warned[0], caplog.text
+
+
+def test_workers_that_end_before_they_are_ready_do_not_start_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import structgen.serving.probe_worker as worker; worker.limit_memory = lambda more: more / 0"
+    break_import(tmp_path, code, "probe_worker")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with IsolatingCompiler(VOCABULARY, RequestLimits(), workers=1) as compiler:
+        with pytest.raises(WorkerUnavailable) as caught:
+            compiler.check_processes()
+        assert "ZeroDivisionError" in caught.value.reason
+
+
+def test_the_start_check_of_sound_processes_is_silent(caplog: pytest.LogCaptureFixture) -> None:
+    with IsolatingCompiler(VOCABULARY, RequestLimits(), workers=2, queue_seconds=600.0) as compiler:
+        compiler.check_processes()
+        assert compiler.matcher_processes is not None and compiler.matcher_processes.running == 0
+    with IsolatingCompiler(VOCABULARY, RequestLimits(), workers=0) as compiler:
+        compiler.check_processes()
+    assert not caplog.records

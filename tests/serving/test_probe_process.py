@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -178,6 +179,23 @@ def test_a_slow_spec_on_a_machine_that_is_never_idle_gets_its_turn(monkeypatch):
         worker.start()
         assert worker.probe("regex", "|".join(f"text {number}[a-z]*" for number in range(3_000))).seconds > 0
         assert len(starved) == 1 and len(set(lowered) - set(starved)) == 1
+    finally:
+        worker.close()
+        worker.kill()
+
+
+def test_a_process_that_is_starved_for_a_while_answers_within_the_time_of_the_queue(monkeypatch):
+    monkeypatch.setattr("structgen.serving.probe_process.wall_limit", lambda used: 0.2)
+    worker = ProbeProcess(BYTES, RequestLimits(), queue_seconds=HANG_SECONDS)
+    try:
+        worker.start()
+        pid = worker.worker_pid
+        os.kill(pid, signal.SIGSTOP)
+        waking = threading.Timer(1.0, os.kill, (pid, signal.SIGCONT))
+        waking.start()
+        assert worker.probe("regex", "a").seconds > 0
+        assert worker.worker_pid == pid
+        waking.join()
     finally:
         worker.close()
         worker.kill()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -9,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from structgen.errors import LimitExceeded, OptionError, SchemaError, StructgenError
+from structgen.serving import probe_process
 from structgen.serving.checker import SpecChecker
 from structgen.serving.compiler import ConstraintCompiler
 from structgen.serving.limits import RequestLimits
 from structgen.serving.probe import probe_compile
 from structgen.serving.probes import SECONDS
+from structgen.serving.temporary_errors import WorkerUnavailable, temporary_status
 from tests.unhurried import HANG_SECONDS
 
 from .isolation import lives, until
@@ -181,3 +184,34 @@ def test_without_workers_specs_are_probed_on_a_thread(monkeypatch):
         first, second = (future.result(HANG_SECONDS) for future in futures)
         assert first is second and first.open().advance(ord("a"))
         assert compiler.stats.joined == 1 and threads == compiler._threads
+
+
+def test_a_spec_waits_for_a_worker_that_does_not_start(monkeypatch, caplog):
+    """A system may refuse processes for a moment. A spec is refused only after `queue_seconds`."""
+    monkeypatch.setattr("structgen.serving.probes._RETRY_SECONDS", 0.05)
+    command = probe_process._COMMAND
+    with ConstraintCompiler(BYTES, RequestLimits(), workers=1, queue_seconds=HANG_SECONDS) as compiler:
+        compiler.wait_until_ready()
+        monkeypatch.setattr(probe_process, "_COMMAND", [sys.executable, "-c", "raise SystemExit('broken')"])
+        forker = compiler.processes[0]._forker
+        forker.kill()
+        forker.wait()
+        waiting = compiler.submit("regex", "ab")
+        until(lambda: "broken" in caplog.text)
+        assert not waiting.done()
+        monkeypatch.setattr(probe_process, "_COMMAND", command)
+        assert waiting.result(HANG_SECONDS).open().advance(ord("a"))
+    assert caplog.text.count("does not start: it ended with status 1: broken") == 1, "logged once"
+
+
+def test_a_spec_whose_worker_does_not_start_in_time_is_refused_for_now(monkeypatch):
+    with ConstraintCompiler(BYTES, RequestLimits(), workers=1, queue_seconds=0.0) as compiler:
+        compiler.wait_until_ready()
+        monkeypatch.setattr(probe_process, "_COMMAND", ["/nowhere/python"])
+        forker = compiler.processes[0]._forker
+        forker.kill()
+        forker.wait()
+        with pytest.raises(WorkerUnavailable) as caught:
+            compiler.compile("regex", "ab")
+        assert temporary_status(caught.value) == 503 and "/nowhere/python" in caught.value.reason
+        assert "/nowhere" not in str(caught.value)
