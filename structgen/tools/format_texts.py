@@ -49,6 +49,8 @@ class ToolFormat:
     """The text between two calls; None if a turn has at most one call."""
     end: str = ""
     """The text after the last call."""
+    first_number: int = 0
+    """The ``$number`` of the first call of a turn, where `write_calls` counts."""
     at_start: bool = False
     """A turn is text or calls, without text before a call."""
     arguments: Notation = "json"
@@ -88,6 +90,8 @@ class ToolFormat:
             found.append("with at_start there are no markers around text")
         if not self.marker or (not self.is_framed and not self.opening.startswith(self.marker)):
             found.append(f"calls begin with {self.opening!r:.60}, but not with marker, {self.marker!r:.60}")
+        if not (self.at_start or self.is_framed or any(text in self.marker for text in self.specials)):
+            found.append("marker contains none of specials, so an answer could contain it")
         if not self.think[1]:
             found.append("think needs a text after the reasoning")
         if self.style is not None and not self.style.end:
@@ -136,7 +140,12 @@ class ToolFormat:
                 else self._written(arguments, None if forms is None else forms.get(name))
             )
             # "$id" is nine letters or digits, and the same call gets the same one.
-            values = {"name": name, "arguments": shown, "number": str(index), "id": f"call{index:05}"}
+            values = {
+                "name": name,
+                "arguments": shown,
+                "number": str(self.first_number + index),
+                "id": f"call{index:05}",
+            }
             written.append("".join(values.get(kind, text) for kind, text in self.pieces))
         return self.begin + ("\n" if self.between is None else self.between).join(written) + self.end
 

@@ -251,7 +251,10 @@ class PartialTurn:
         nexts = [text for text in (following, format.end) if text]
         while True:
             yield from self._call(format)
-            found = yield from source.one_of(*nexts)
+            found = yield from source.one_of(*nexts, ahead=True)
+            if format.end and found != format.end and source.rest and source.is_cut_off_in(format.end):
+                raise CutOff  # `following` may be the beginning of the end
+            source.position += len(found or "")
             if found != following or not following:
                 break
         if found is None:

@@ -76,6 +76,7 @@ def test_each_format_cites_its_source(name: str) -> None:
         ({"call": "$name"}, "call needs \\$name once"),
         ({"call": "$name $name $arguments"}, "call needs \\$name once"),
         ({"marker": "x"}, "but not with marker, 'x'"),
+        ({"specials": ("</run>",)}, "marker contains none of specials"),
         ({"marker": ""}, "but not with marker, ''"),
         ({"arguments": "yaml"}, "arguments is 'yaml'; it is one of json, python, xml"),
         ({"arguments": "xml"}, "style and arguments='xml' belong together"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Iterator
@@ -94,8 +95,9 @@ def not_expressible(turn: ToolTurn, wanted: AssistantTurn) -> bool:
     if format.style is None:
         return False
     ends = (format.style.end.strip(), *format.style.never)
-    values = [value for call in wanted.calls for value in call.arguments.values() if isinstance(value, str)]
-    return any(any(end in value for end in ends) or value == "null" for value in values)
+    values = [value for call in wanted.calls for value in call.arguments.values()]
+    written = [json.dumps(value, ensure_ascii=False) for value in values]
+    return "null" in values or any(end in text for end in ends for text in written)
 
 
 @pytest.mark.parametrize("name", FORMATS)
