@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["add_command"]
 
 _DESCRIPTION = """\
-Serve a model with OpenAI's interface: /v1/chat/completions, /v1/completions, /v1/models; and /health, /metrics.
+Serve a model with OpenAI's interface: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models.
+/health and /metrics show its state.
 
 Requests with different constraints share one batch. docs/server.md says what requests may contain. The first SIGTERM or
 SIGINT (Ctrl-C) lets running requests end, a second one ends the server at once.

@@ -28,6 +28,8 @@ CLOSED = [
     f"/v1/models/{NAME}",
     "/v1/chat/completions",
     "/v1/completions",
+    "/v1/responses",
+    "/v1/responses/resp_1",
     "/v1",
     "/V1/models",
     "//v1/models",

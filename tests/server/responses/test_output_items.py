@@ -1,4 +1,4 @@
-"""The items of a response are those that a client puts together from the events, whatever the deltas are."""
+"""The items of a response are those that a client puts together from the events, for any deltas."""
 
 from __future__ import annotations
 

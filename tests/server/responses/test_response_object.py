@@ -214,18 +214,18 @@ def test_a_client_that_disconnects_frees_its_row(server: Running) -> None:
 
     async def hang_up(read: int) -> None:
         async with server.async_client() as client:
-            asked = asyncio.ensure_future(
+            pending = asyncio.ensure_future(
                 respond(client, stream=read > 0, max_output_tokens=2000, input="A long story.")
             )
             if read:
-                events = await asked
+                events = await pending
                 for _ in range(read):
                     await anext(events)
                 await events.close()
             else:
                 while not service.model_thread.batch.running:
                     await asyncio.sleep(0.02)
-                asked.cancel()
+                pending.cancel()
 
     for read in (0, 1, 6):
         asyncio.run(hang_up(read))
