@@ -25,5 +25,5 @@ class SpecChecker(CompileProbes[bool]):
 
     def _install(self, job: ProbeJob[bool], probe: ProbeResult) -> bool:
         if self._workers:
-            check_build_time(probe, self.limits)
+            check_build_time(job, probe, self.limits)
         return True

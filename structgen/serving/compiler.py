@@ -24,7 +24,7 @@ from structgen.vocabulary import Vocabulary
 from .limits import RequestLimits
 from .probe import ProbeResult, serving_vocabulary
 from .probes import SECONDS, CompileProbes, CompilerStats, ProbeJob
-from .requests import Kind
+from .requests import Kind, spec_text
 
 __all__ = [
     "MASK_BYTES",
@@ -81,7 +81,7 @@ class ConstraintCompiler(CompileProbes[CompiledConstraint]):
 
     def _install(self, job: ProbeJob[CompiledConstraint], probe: ProbeResult) -> CompiledConstraint:
         if self._workers:
-            check_build_time(probe, self.limits)
+            check_build_time(job, probe, self.limits)
         is_slow = probe.slowest_mask > self.limits.slow_mask_seconds
         return install(job, probe, self.vocabulary, self.limits, is_slow=is_slow)
 
@@ -112,12 +112,14 @@ def _compile(
     return CompiledConstraint(kind, key, constraint, vocabulary, program, is_slow, forms)
 
 
-def check_build_time(probe: ProbeResult, limits: RequestLimits) -> None:
+def check_build_time(job: ProbeJob[Any], probe: ProbeResult, limits: RequestLimits) -> None:
     """Raise `LimitExceeded` if the automaton takes too long to build in a process that serves others."""
-    if probe.install_seconds > limits.install_seconds:
+    size = 0 if job.kind == "json_object" else len(spec_text(job.spec).encode("utf-8", "surrogatepass"))
+    most = limits.install_seconds_for(size)
+    if probe.install_seconds > most:
         raise LimitExceeded(
             f"the constraint's automaton takes {probe.install_seconds * 1000:.0f} ms to build, more than "
-            f"{limits.install_seconds * 1000:.0f}",
+            f"{most * 1000:.0f} for {size:,} bytes",
             limit="install_seconds",
             hint="Send a smaller one; the operator of the server can raise install_seconds.",
         )

@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from structgen.constraints.json_schema.options import Integers
 from structgen.constraints.json_schema.whitespace import WhitespaceName
 
-__all__ = ["DEFAULT_LIMITS", "RequestLimits"]
+__all__ = ["DEFAULT_LIMITS", "INSTALL_BYTES", "RequestLimits"]
+
+INSTALL_BYTES = 64 << 10
+"""Bytes of a spec for which an automaton may take `RequestLimits.install_seconds` to build."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,9 @@ class RequestLimits:
     compile_bytes: int = 1 << 30
     """Memory that a probe may use beyond its vocabulary, in bytes."""
     install_seconds: float = 0.05
-    """CPU time to build the automaton in the serving process, during which no other Python code runs there. (The
-    OpenAI-compatible server isolates such constraints instead of refusing them: see `isolating_compiler`.)"""
+    """CPU time to build the automaton in the serving process, during which no other Python code runs there; for each
+    started 64 KiB of the spec, so that hundreds of tools are not refused on a busy machine. (The OpenAI-compatible
+    server isolates such constraints instead of refusing them: see `isolating_compiler`.)"""
     slow_mask_seconds: float = 0.005
     """CPU time of one mask above which a constraint counts as slow: it gets an engine of its own, or is isolated."""
     max_matcher_processes: int = 16
@@ -52,6 +56,10 @@ class RequestLimits:
     """Compiled specs that are kept for later requests."""
     max_pending: int = 256
     """Specs that wait for a probe; more are refused at once."""
+
+    def install_seconds_for(self, size: int) -> float:
+        """Return the CPU time in which the automaton of a spec of `size` bytes must be built."""
+        return self.install_seconds * max(1, -(-size // INSTALL_BYTES))
 
     def relaxed(self) -> RequestLimits:
         """Return wider limits for a process that receives only specs which met these limits in another process.

@@ -1,10 +1,14 @@
 """Compiled constraints: they open matchers; slow ones have an engine of their own or are refused."""
 
+import json
+
 import pytest
 
 from structgen.errors import LimitExceeded
-from structgen.serving.compiler import ConstraintCompiler
-from structgen.serving.limits import RequestLimits
+from structgen.serving.compiler import ConstraintCompiler, check_build_time
+from structgen.serving.limits import DEFAULT_LIMITS, RequestLimits
+from structgen.serving.probe import ProbeResult
+from structgen.serving.probes import ProbeJob
 
 from .specs import BYTES
 
@@ -35,6 +39,60 @@ def test_a_constraint_that_takes_long_to_build_is_refused():
         with pytest.raises(LimitExceeded) as caught:
             compiler.compile("regex", "a")
         assert caught.value.limit == "install_seconds"
+
+
+def _tools(count: int) -> str:
+    """Return a structural tag with that many tools."""
+    parameters = {
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "description": "What to look for, in a few words of plain text. " * 4,
+            },
+            "most": {"type": "integer", "minimum": 1, "maximum": 50},
+            "sources": {"type": "array", "items": {"enum": ["mail", "files", "web"]}},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+    tags = [
+        {
+            "begin": f"<function=tool_{i}>",
+            "content": {"type": "json_schema", "json_schema": parameters},
+            "end": "</f>",
+        }
+        for i in range(count)
+    ]
+    found = {"type": "triggered_tags", "triggers": ["<function="], "tags": tags}
+    return json.dumps({"type": "structural_tag", "format": found})
+
+
+def _took(seconds: float) -> ProbeResult:
+    return ProbeResult("a constraint", b"", seconds, seconds, 0.0)
+
+
+def test_the_time_to_build_an_automaton_grows_with_the_spec():
+    small, large = (
+        ProbeJob("structural_tag", _tools(1), b"", []),
+        ProbeJob("structural_tag", _tools(500), b"", []),
+    )
+    check_build_time(
+        large, _took(0.2), DEFAULT_LIMITS
+    )  # four times the limit of a small spec, as on a busy machine
+    with pytest.raises(LimitExceeded, match="more than 50 for"):
+        check_build_time(small, _took(0.051), DEFAULT_LIMITS)
+    with pytest.raises(LimitExceeded, match="install_seconds"):
+        check_build_time(large, _took(0.5), DEFAULT_LIMITS)
+    with pytest.raises(LimitExceeded):
+        check_build_time(ProbeJob("json_object", "", b"", []), _took(0.051), DEFAULT_LIMITS)
+
+
+def test_five_hundred_tools_are_compiled(compiler):
+    matcher = compiler.compile("structural_tag", _tools(500)).open()
+    for token in b'<function=tool_499>{"query": "x"}</f>':
+        assert matcher.advance(token)
+    assert matcher.is_complete()
 
 
 def test_a_spec_with_a_slow_mask_has_an_engine_of_its_own():
