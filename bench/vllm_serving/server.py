@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -33,9 +34,15 @@ class Served:
 
 @contextmanager
 def serve(
-    *, speculation: int = 0, backend: str = "structgen", sequences: int = 64, more: Sequence[str] = ()
+    *,
+    speculation: int = 0,
+    grammar_drafts: int = 0,
+    backend: str = "structgen",
+    sequences: int = 64,
+    more: Sequence[str] = (),
 ) -> Iterator[Served]:
     """Starts it with this interpreter, waits until it answers, and ends it with all its processes."""
+    from structgen.integrations.vllm.drafting import PROPOSER
     from structgen.models.embedded import embedded_directory
 
     port = _free_port()
@@ -50,6 +57,9 @@ def serve(
     if speculation:
         method = f'{{"method": "ngram", "num_speculative_tokens": {speculation}, "prompt_lookup_max": 4}}'
         command += ["--speculative-config", method]
+    if grammar_drafts:
+        config = {"method": "custom_class", "model": PROPOSER, "num_speculative_tokens": grammar_drafts}
+        command += ["--speculative-config", json.dumps(config)]
     environment = {
         **os.environ,
         "VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "2"),

@@ -60,6 +60,11 @@ class ConstrainedSequence:
         """Whether its row is not exactly the matcher's mask, because the request has stop tokens of its own."""
         return bool(self._more)
 
+    @property
+    def ends(self) -> frozenset[int]:
+        """The tokens that end its text: those of the vocabulary and those of the request."""
+        return self._ends
+
     def advance(self, token: int) -> bool:
         """Append a token. Return False, and change nothing, if it is not allowed. After the end, tokens are ignored."""
         if self._ended:

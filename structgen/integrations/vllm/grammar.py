@@ -26,8 +26,10 @@ _log = logging.getLogger("vllm.structgen")
 class RequestGrammar:
     """The constraint of one request, with the methods of vLLM's `StructuredOutputGrammar`."""
 
-    def __init__(self, sequence: ConstrainedSequence, times: MaskTimes) -> None:
+    def __init__(self, sequence: ConstrainedSequence, times: MaskTimes, key: bytes = b"") -> None:
         self.sequence = sequence
+        self.key = key
+        """The hash of its kind and spec."""
         self._times = times
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:

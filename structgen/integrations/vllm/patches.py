@@ -9,10 +9,12 @@ The changes, each with a check that the code looks as expected:
                                                     started gets a 400, too
     AsyncLLM.add_request                            probes a spec before, without blocking the event loop
     StructuredOutputManager.grammar_init            returns `StructgenBackend`
+    StructuredOutputManager.validate_tokens         drafts, if the proposer is `GrammarProposer` (with any backend)
+    StructuredOutputManager.accept_tokens           learns the texts of requests that have ended, for such drafts
     StructuredOutputManager.grammar_bitmask         fills all rows of a batch in one call, those of drafts included
 
-Invariant: with another backend, all of them behave as before. If the code of vLLM does not look as expected, nothing is
-changed, a warning names the difference, and vLLM itself refuses the backend "structgen" as unknown.
+Invariant: with another backend and another proposer, all of them behave as before. If the code of vLLM does not look
+as expected, nothing is changed, a warning names the difference, and vLLM refuses the backend "structgen" as unknown.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ __all__ = ["NAME", "fits", "patch"]
 
 NAME = "structgen"
 _MARK = "__structgen__"
+_DRAFTS = "_structgen_drafts"
 _log = logging.getLogger("vllm.structgen")
 
 
@@ -54,7 +57,16 @@ def patch() -> bool:
     _replace(AsyncLLM, "add_request", _add_request)
     _replace(StructuredOutputManager, "grammar_init", _grammar_init)
     _replace(StructuredOutputManager, "grammar_bitmask", _grammar_bitmask)
+    _replace(StructuredOutputManager, "validate_tokens", _validate_tokens)
+    _replace(StructuredOutputManager, "accept_tokens", _accept_tokens)
     return True
+
+
+def drafts_are_patched() -> bool:
+    """Return whether the engine of this process would draft."""
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    return hasattr(getattr(StructuredOutputManager, "validate_tokens", None), _MARK)
 
 
 def fits() -> list[str]:
@@ -84,6 +96,8 @@ def fits() -> list[str]:
             ("requests", "structured_output_request_ids", "scheduled_spec_decode_tokens"),
         ),
         (StructuredOutputManager, "_get_constraint_bounds", ("request", "spec_tokens")),
+        (StructuredOutputManager, "validate_tokens", ("request", "spec_tokens")),
+        (StructuredOutputManager, "accept_tokens", ("request", "new_token_ids")),
         (StructuredOutputBackend, "compile_grammar", ("request_type", "grammar_spec")),
         (StructuredOutputBackend, "allocate_token_bitmask", ("max_num_seqs",)),
         (StructuredOutputGrammar, "accept_tokens", ("request_id", "tokens")),
@@ -235,3 +249,56 @@ def _rows_of(manager: Any, requests: Any, ids: Any, drafts_of: Any) -> list[Any]
         read, masked = manager._get_constraint_bounds(request, without_padding(drafts))
         found.append(Rows(grammar, drafts, read, masked))
     return found
+
+
+def _validate_tokens(original: Any) -> Any:
+    def validate_tokens(self: Any, request: Any, spec_tokens: Any) -> Any:
+        drafts = _drafts_of(self)
+        if drafts is not None:
+            spec_tokens = drafts.draft(_text_of(self, request))
+        return original(self, request, spec_tokens)
+
+    return validate_tokens
+
+
+def _accept_tokens(original: Any) -> Any:
+    def accept_tokens(self: Any, request: Any, new_token_ids: Any) -> Any:
+        accepted = original(self, request, new_token_ids)
+        drafts = _drafts_of(self)
+        if drafts is not None and request.is_finished():
+            drafts.finish(_text_of(self, request))
+        return accepted
+
+    return accept_tokens
+
+
+def _drafts_of(manager: Any) -> Any:
+    """Return the manager's `GrammarDrafts`; None if its engine has another proposer, or no tokenizer."""
+    if not hasattr(manager, _DRAFTS):
+        from .drafting import PROPOSER, GrammarDrafts
+
+        config = manager.vllm_config.speculative_config
+        tokenizer = getattr(manager, "tokenizer", None)
+        made = None
+        if config is not None and config.model == PROPOSER and tokenizer is not None:
+            from .backend import vocabulary_of
+
+            vocabulary = vocabulary_of(tokenizer, manager.vllm_config.model_config.get_vocab_size())
+            made = GrammarDrafts(vocabulary, config.num_speculative_tokens)
+            _log.info("structgen drafts up to %d tokens, over %r", config.num_speculative_tokens, vocabulary)
+        setattr(manager, _DRAFTS, made)
+    return getattr(manager, _DRAFTS)
+
+
+def _text_of(manager: Any, request: Any) -> Any:
+    from .drafting import RequestText
+    from .grammar import RequestGrammar
+
+    sequence, key = None, None
+    if request.use_structured_output:
+        grammar = request.structured_output_request.grammar
+        if isinstance(grammar, RequestGrammar):
+            key = grammar.key, request.cache_salt
+            if manager._get_constraint_bounds(request, ()).grammar_start == 0:
+                sequence = grammar.sequence
+    return RequestText(request, request.all_token_ids, request.num_prompt_tokens, sequence, key)
