@@ -90,7 +90,7 @@ class CustomFormat:
 def read_custom_format(definition: Mapping[str, Any], where: str) -> CustomFormat:
     """Return the format of a custom tool, from the object that holds its name.
 
-    The grammar may lie in an object of its own, as in chats, or beside the type, as in the Responses API.
+    The grammar may lie in an object of its own, as in chats, or next to the type, as in the Responses API.
 
     Raises:
         ConstraintError: The format is malformed. The grammar itself is not read yet.

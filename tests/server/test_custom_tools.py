@@ -195,3 +195,18 @@ def test_a_grammar_that_only_an_unchosen_tool_has_is_named_by_its_place(client: 
     with pytest.raises(openai.BadRequestError) as refused:
         ask(client, "?", tools=tools, tool_choice=choice)
     assert refused.value.param == "tools[2].custom.format"
+
+
+def test_parallel_calls_are_allowed_or_not(client: Any) -> None:
+    options: dict[str, Any] = {
+        "tools": [CLOCK, custom("pick", "regex", "a|b")],
+        "tool_choice": "required",
+        "temperature": 50.0,
+        "max_tokens": 100,
+        "extra": {"structgen": {"close_within_budget": True}},
+    }
+    counts: dict[Any, set[int]] = {}
+    for parallel in (True, False):
+        answers = [ask(client, "?", parallel_tool_calls=parallel, seed=seed, **options) for seed in range(5)]
+        counts[parallel] = {len(answer.choices[0].message.tool_calls) for answer in answers}
+    assert max(counts[True]) > 1 and counts[False] == {1}
