@@ -314,8 +314,9 @@ def read_constraint(
     if tools is not None:
         return _turn(tools, spec, reasoning)
     if spec is None and reasoning is not None:
-        if reasoning.most is not None:
-            return ConstraintSpec("text", None, "structgen.max_reasoning")
+        if reasoning.most is not None or reasoning.most_tokens is not None:
+            name = "max_reasoning" if reasoning.most is not None else "max_reasoning_tokens"
+            return ConstraintSpec("text", None, f"structgen.{name}")
         if not reasoning.optional and reasoning.open:
             return ConstraintSpec("text", None, "structgen.reasoning")
     return spec
@@ -333,6 +334,8 @@ def _turn(
         tools.spec["reasoning"] = reasoning.choice
         if reasoning.most is not None:
             tools.spec["max_reasoning"] = reasoning.most
+        if reasoning.most_tokens is not None:
+            tools.spec["max_reasoning_tokens"] = reasoning.most_tokens
     return ConstraintSpec("tools", tools.spec, "tools" if answer is None else f"tools and {answer.param}")
 
 

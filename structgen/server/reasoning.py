@@ -5,7 +5,8 @@ Some templates open the reasoning, some close an empty one, and with others the 
 
     chat_template_kwargs   variables of the template; only those that it reads
     reasoning_effort       the variable of that name; "none" also switches off what the template can switch off
-    structgen.reasoning, structgen.max_reasoning   override the template for one request
+    structgen.reasoning, structgen.max_reasoning, structgen.max_reasoning_tokens
+                           override the template for one request
 
 Invariant: no variable can forge a turn: text values are a few words without the characters of markers.
 """
@@ -17,7 +18,7 @@ import json
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jinja2
@@ -65,6 +66,8 @@ class ReasoningFormat:
     optional: bool = False
     most: int | None = None
     """Upper bound of its characters."""
+    most_tokens: int | None = None
+    """Upper bound of its tokens."""
 
     @property
     def choice(self) -> bool | str:
@@ -77,6 +80,7 @@ class ReasoningFormat:
             "open": self.open or None,
             "close": self.close,
             "max_chars": self.most,
+            "max_tokens": self.most_tokens,
             "optional": self.optional,
         }
 
@@ -205,6 +209,7 @@ def read_reasoning(
     if own is None:
         return reasoning
     wanted, most = own.take("reasoning"), own.number("max_reasoning", 0, 1_000_000, whole=True)
+    most_tokens = own.number("max_reasoning_tokens", 0, 1_000_000, whole=True)
     if not isinstance(wanted, bool | None) and wanted != "optional":
         raise bad_request(
             "structgen.reasoning", f'structgen.reasoning is {wanted!r:.40}; it is true, false or "optional"'
@@ -214,8 +219,7 @@ def read_reasoning(
     elif wanted is not None:
         begin, end = (reasoning.open, reasoning.close) if reasoning is not None else _MARKERS[0]
         reasoning = ReasoningFormat(begin, end, optional=wanted == "optional" and bool(begin))
-    if most is not None:
-        if reasoning is None:
-            raise bad_request("structgen.max_reasoning", "structgen.max_reasoning is given without reasoning")
-        reasoning = ReasoningFormat(reasoning.open, reasoning.close, reasoning.optional, most)
-    return reasoning
+    for name, given in (("max_reasoning", most), ("max_reasoning_tokens", most_tokens)):
+        if given is not None and reasoning is None:
+            raise bad_request(f"structgen.{name}", f"structgen.{name} is given without reasoning")
+    return None if reasoning is None else replace(reasoning, most=most, most_tokens=most_tokens)

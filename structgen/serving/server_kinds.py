@@ -16,7 +16,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from structgen.constraints.base import Constraint
-from structgen.constraints.composition import reasoning, text
+from structgen.constraints.composition import text
+from structgen.constraints.composition.reasoning_block import counted_reasoning
 from structgen.constraints.plans import plan
 from structgen.errors import ConstraintError, OptionError, a_kind
 from structgen.shelf import grammar
@@ -28,12 +29,13 @@ from .spec_readers import schema_constraint
 __all__ = ["SERVER_KINDS", "preload_parsers", "server_constraint"]
 
 _TOOL_OPTIONS = (
-    "format", "tool_choice", "parallel", "max_calls", "reasoning", "max_reasoning", "max_text", "order", "earlier",
+    "format", "tool_choice", "parallel", "max_calls", "reasoning", "max_reasoning", "max_reasoning_tokens",
+    "max_text", "order", "earlier",
     "max_later",
 )  # fmt: skip
 _PLAN = ("actions", "formulas", "format", "max_steps")
 _ANSWER = ("kind", "spec", "closed", "reasoning")
-_REASONING = ("open", "close", "max_chars", "optional")
+_REASONING = ("open", "close", "max_chars", "max_tokens", "optional")
 _MOST_STEPS = 10_000
 
 
@@ -95,7 +97,7 @@ def _answer(
     if options is None:
         return answer
     _check_keys(options, _REASONING)
-    return reasoning(answer, **options)
+    return counted_reasoning(answer, **options)
 
 
 def _shelf(

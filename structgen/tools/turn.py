@@ -30,6 +30,7 @@ from structgen.constraints.expressions import (
     scope,
 )
 from structgen.constraints.occurrences import before, without
+from structgen.constraints.token_limits import limit_tokens
 from structgen.errors import OptionError, OutputInvalid, UnsatisfiableFormula
 from structgen.ir.grammar import Body, Rule
 from structgen.matcher import Matcher
@@ -176,6 +177,7 @@ def tools(
     max_calls: int | None = None,
     reasoning: ReasoningChoice = False,
     max_reasoning: int | None = None,
+    max_reasoning_tokens: int | None = None,
     answer: Operand | None = None,
     max_text: int | None = None,
     order: OrderFormulas | None = None,
@@ -193,6 +195,7 @@ def tools(
         max_calls: The most calls of the turn.
         reasoning: True if the turn starts with reasoning; "optional"; "opened" if the prompt has opened it already.
         max_reasoning: The most characters of reasoning.
+        max_reasoning_tokens: The most tokens of reasoning. Its markers do not count.
         answer: The type or constraint of the final answer; a turn is then this, or calls. None is free text.
         max_text: The most characters of free text; a turn with `answer` has none.
         order: What all calls of the conversation must satisfy: a formula of temporal logic on finite traces, or
@@ -218,6 +221,7 @@ def tools(
         "max_calls": max_calls,
         "reasoning": reasoning,
         "max_reasoning": max_reasoning,
+        "max_reasoning_tokens": max_reasoning_tokens,
         "answer": answer,
         "max_text": max_text,
         "max_later": max_later,
@@ -225,8 +229,16 @@ def tools(
     chosen, offered = tool_format(format), read_tools(definitions)
     if parallel is not None and not isinstance(parallel, bool):
         raise OptionError(f"parallel is {parallel!r:.60}; it is True, False or None")
-    _check_options(reasoning, max_reasoning, max_text, max_calls)
-    _check_uses(reasoning, max_reasoning, answer, max_text)
+    _check_options(
+        reasoning,
+        max_reasoning=max_reasoning,
+        max_reasoning_tokens=max_reasoning_tokens,
+        max_text=max_text,
+        max_calls=max_calls,
+    )
+    _check_uses(
+        reasoning, answer, max_text, max_reasoning=max_reasoning, max_reasoning_tokens=max_reasoning_tokens
+    )
     most = most_calls(chosen, parallel, max_calls, tool_choice)
     called = _called(offered, tool_choice)
     ordered = order_of(order, offered, earlier, max_later)
@@ -244,7 +256,7 @@ def tools(
     if not parts:
         assert ordered is not None
         raise ordered.refused(tool_choice)
-    body = sequence_of((turn.thought(max_reasoning), choice_of(parts)))
+    body = sequence_of((turn.thought(max_reasoning, max_reasoning_tokens), choice_of(parts)))
     return ToolTurn(body, offered, chosen, reasoning, rules, options, turn.forms)
 
 
@@ -260,14 +272,16 @@ class _Turn:
         self.never = tuple(dict.fromkeys((*format.specials, *thinks)))
         self.specials = tuple(dict.fromkeys((*format.specials, *(() if format.is_framed else format.think))))
 
-    def thought(self, most: int | None) -> Body:
-        """Return the reasoning with its markers."""
+    def thought(self, most: int | None, most_tokens: int | None) -> Body:
+        """Return the reasoning with its markers, of at most so many characters and tokens."""
         if self.reasoning is False:
             return EMPTY
         begin, end = self.format.think
         first = next(special for special in self.specials if end.startswith(special))
         others = tuple(special for special in self.format.specials if special != first)
         inside: Body = ("text", _bounded(before(first, (first,), others), most))
+        if most_tokens is not None:
+            inside = body_of(limit_tokens(Composition(inside, "the reasoning"), most_tokens))
         lines: Body = EMPTY if self.format.is_framed else ("text", repeat(literal("\n"), 0, _MOST_LINES))
         opened = EMPTY if self.reasoning == "opened" else pieces(begin, self.specials)
         whole = sequence_of((opened, inside, pieces(end, self.specials), lines))
@@ -392,29 +406,25 @@ def most_calls(format: ToolFormat, parallel: bool | None, max_calls: int | None,
 _MODES = ("auto", "required", "none")
 
 
-def _check_options(
-    reasoning: ReasoningChoice, max_reasoning: int | None, max_text: int | None, max_calls: int | None
-) -> None:
+def _check_options(reasoning: ReasoningChoice, **bounds: int | None) -> None:
     if not isinstance(reasoning, bool) and reasoning not in ("optional", "opened"):
         raise OptionError(f"reasoning is {reasoning!r:.60}; it is True, False, 'optional' or 'opened'")
-    for name, value, least in (
-        ("max_reasoning", max_reasoning, 0),
-        ("max_text", max_text, 0),
-        ("max_calls", max_calls, 1),
-    ):
+    for name, value in bounds.items():
+        least = 1 if name == "max_calls" else 0
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
             raise OptionError(f"{name} is {value!r:.60}; it must be a whole number of {least} or more")
 
 
 def _check_uses(
-    reasoning: ReasoningChoice, max_reasoning: int | None, answer: object, max_text: int | None
+    reasoning: ReasoningChoice, answer: object, max_text: int | None, **of_reasoning: int | None
 ) -> None:
     """Raise `OptionError` for bounds on parts that no turn has under these options."""
-    if max_reasoning is not None and reasoning is False:
-        raise OptionError(
-            f"max_reasoning is {max_reasoning} without reasoning",
-            hint="Give reasoning=True, 'optional' or 'opened', too, or leave out max_reasoning.",
-        )
+    for name, value in of_reasoning.items():
+        if value is not None and reasoning is False:
+            raise OptionError(
+                f"{name} is {value} without reasoning",
+                hint=f"Give reasoning=True, 'optional' or 'opened', too, or leave out {name}.",
+            )
     if max_text is not None and answer is not None:
         raise OptionError(
             f"max_text is {max_text}, but with answer= there is no free text",

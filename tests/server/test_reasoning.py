@@ -136,7 +136,12 @@ def test_requests_override_the_template(model: Any) -> None:
     assert read() == read(reasoning="optional") == ReasoningFormat("<think>", "</think>", optional=True)
     assert read(reasoning=False) is None and read(is_on=False) is None
     assert read(reasoning=True, max_reasoning=9) == ReasoningFormat("<think>", "</think>", most=9)
+    assert read(max_reasoning_tokens=7) == ReasoningFormat(
+        "<think>", "</think>", optional=True, most_tokens=7
+    )
     for own in (
+        {"max_reasoning_tokens": 1.5},
+        {"reasoning": False, "max_reasoning_tokens": 5},
         {"reasoning": 1},
         {"reasoning": "yes"},
         {"reasoning": False, "max_reasoning": 5},
@@ -209,3 +214,16 @@ def test_any_model_can_be_made_to_reason(client: Any) -> None:
     extra = {"structgen": {"reasoning": True, "max_reasoning": 5}}
     message = ask(client, "Is water wet?", extra=extra, max_tokens=16).choices[0].message
     assert len(message.reasoning_content) <= 5 and "think>" not in message.content
+
+
+@pytest.mark.parametrize("kind", ["schema", "tools", "text"])
+def test_reasoning_has_a_budget_of_tokens(thinking_client: Any, model: Any, kind: str) -> None:
+    """The tokenizer splits a text into at most as many tokens as the model has drawn, or a few more."""
+    options: dict[str, Any] = {"schema": {"response_format": as_schema(COLOUR)}, "text": {}}.get(
+        kind, {"tools": [WEATHER], "tool_choice": "required"}
+    )
+    extra = {"structgen": {"max_reasoning_tokens": 6, "describe_tools": False}}
+    answer = ask(thinking_client, extra=extra, max_tokens=70, seed=5, **options).choices[0]
+    thought = answer.message.reasoning_content
+    assert thought and len(model.vocabulary.encode(thought)) <= 8
+    assert answer.message.content or answer.message.tool_calls

@@ -25,6 +25,7 @@ from structgen.constraints.base import (
 )
 from structgen.constraints.expressions import TEXT, complement, concat, intersect, literal, repeat, scope
 from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
+from structgen.constraints.token_limits import limit_tokens
 from structgen.errors import CombinationError, OptionError, OutputInvalid, TypeNotSupported
 from structgen.ir.grammar import Body
 
@@ -32,7 +33,7 @@ from .composed import Composition, body_of
 from .elements import Special, checked_count, checked_texts
 from .trigger_dispatch import stretch_until
 
-__all__ = ["CappedReasoning", "Reasoning", "ReasoningOptions", "Thought", "reasoning"]
+__all__ = ["CappedReasoning", "Reasoning", "ReasoningOptions", "Thought", "counted_reasoning", "reasoning"]
 
 _MOST_LINES = 2
 """The most newlines between the reasoning and the answer."""
@@ -224,6 +225,37 @@ def reasoning(
         OptionError: `optional` is given without `open`, or a limit is not a whole number.
         TypeNotSupported: `answer` is neither a constraint nor a string nor a type.
     """
+    if max_tokens is not None:
+        checked_count(max_tokens, "max_tokens")
+    made = _reasoning(answer, open, close, optional, max_chars, None)
+    return made if max_tokens is None else CappedReasoning(made, max_tokens)
+
+
+def counted_reasoning(
+    answer: Operand,
+    *,
+    open: str | Special | None = "<think>",
+    close: str | Special = "</think>",
+    max_chars: int | None = None,
+    max_tokens: int | None = None,
+    optional: bool = False,
+) -> Reasoning:
+    """Return the same as `reasoning`, with a limit of tokens that every matcher counts.
+
+    A `CappedReasoning` has a matcher of its own; a server needs constraints that are an automaton alone. The reasoning
+    ends at the first end of a token from the `max_tokens`-th on.
+    """
+    return _reasoning(answer, open, close, optional, max_chars, max_tokens)
+
+
+def _reasoning(
+    answer: Operand,
+    open: str | Special | None,
+    close: str | Special,
+    optional: bool,
+    max_chars: int | None,
+    max_tokens: int | None,
+) -> Reasoning:
     (end,) = checked_texts(close.token if isinstance(close, Special) else close, "close=")
     begin = open.token if isinstance(open, Special) else open or ""
     if begin:
@@ -237,16 +269,13 @@ def reasoning(
         raise OptionError(f"optional is {optional!r:.40}; it must be True or False")
     if max_chars is not None:
         checked_count(max_chars, "max_chars")
-    if max_tokens is not None:
-        checked_count(max_tokens, "max_tokens")
     lines: Body = ("text", repeat(literal("\n"), 0, _MOST_LINES))
-    thought = thought_of(begin, end, max_chars)
+    thought = thought_of(begin, end, max_chars, max_tokens)
     given = as_constraint(answer)
     last = _answer(given, begin if optional else "")
     first = sequence_of((thought, lines))
     body = sequence_of((choice_of((EMPTY, first)) if optional else first, last))
-    made = Reasoning(body, begin, end, optional, answer, given)
-    return made if max_tokens is None else CappedReasoning(made, max_tokens)
+    return Reasoning(body, begin, end, optional, answer, given)
 
 
 def _answer(answer: Constraint, begin: str) -> Body:
@@ -257,8 +286,11 @@ def _answer(answer: Constraint, begin: str) -> Body:
     return ("text", intersect([scope(expression), complement(concat([literal(begin), TEXT]))]))
 
 
-def thought_of(begin: str, end: str, max_chars: int | None) -> Body:
+def thought_of(begin: str, end: str, max_chars: int | None, max_tokens: int | None = None) -> Body:
     """Return the body of the reasoning with its markers."""
     inside = stretch_until(end, True, (end,), (), max_chars)
     assert inside is not None  # a text does not contain itself
+    if max_tokens is not None:
+        text, mark = inside
+        inside = (body_of(limit_tokens(Composition(text, "the reasoning"), max_tokens)), mark)
     return sequence_of((*([("special", begin)] if begin else []), *inside))

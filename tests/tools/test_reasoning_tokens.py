@@ -1,0 +1,87 @@
+"""A budget of tokens for reasoning: the reasoning ends within it, at the marker of each format."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import structgen as sg
+from structgen.errors import OptionError
+from structgen.tools import FORMATS, tools
+
+from .walks import weather
+
+_BYTES = [bytes([byte]) for byte in range(256)]
+_WORDS = [b"Let me ", b"think", b" of it.", "é🙂".encode(), "é🙂".encode()[:3]]
+
+
+def vocabulary_of(name: str, has_specials: bool) -> sg.Vocabulary:
+    """Return bytes and longer tokens; one of these ends inside a character."""
+    format = FORMATS[name]
+    marks = list(dict.fromkeys((*format.specials, *format.think))) if has_specials else []
+    if format.is_framed:
+        marks = [mark for mark in marks if mark in format.specials]
+    first = len(_BYTES) + len(_WORDS) + 1
+    specials = {mark: first + place for place, mark in enumerate(marks)}
+    tokens = [*_BYTES, *_WORDS, None, *[None] * len(marks)]
+    return sg.Vocabulary.from_tokens(tokens, [first - 1], specials=specials)
+
+
+def reasoning_tokens(vocabulary: sg.Vocabulary, tokens: list[int], thought: str, before: int) -> int:
+    """Count the tokens that have a byte of the reasoning, one by one."""
+    start, end, position, count = before, before + len(thought.encode()), 0, 0
+    for token in tokens:
+        size = len(vocabulary.spelled_bytes([token]))
+        count += position < end and position + size > start
+        position += size
+    return count
+
+
+@pytest.mark.parametrize("has_specials", [False, True])
+@pytest.mark.parametrize("name", FORMATS)
+def test_reasoning_ends_within_its_tokens(name: str, has_specials: bool) -> None:
+    format, most = FORMATS[name], 4
+    vocabulary = vocabulary_of(name, has_specials)
+    opened = name == "kimi_k3"
+    turn = tools([weather], format=name, reasoning="opened" if opened else True, max_reasoning_tokens=most)
+    begin = "" if opened else format.think[0]
+    seen = set()
+    for seed in range(6):
+        rng = random.Random(seed)
+        matcher = sg.Matcher(turn, vocabulary)
+        text = ""
+        while format.think[1] not in text:
+            mask = matcher.mask()
+            allowed = [i for i in range(vocabulary.size) if mask[i // 32] >> (i % 32) & 1]
+            words = [i for i in allowed if 256 <= i < 256 + len(_WORDS)]
+            assert matcher.advance(rng.choice(words or allowed))
+            text = vocabulary.spelled(matcher.tokens)
+            assert len(matcher.tokens) < 200, text
+        thought = text[len(begin) : text.index(format.think[1])]
+        count = reasoning_tokens(vocabulary, matcher.tokens, thought, len(begin.encode()))
+        assert count <= most + 3, (text, count)  # a character that was cut is completed
+        seen.add(count)
+    assert max(seen) >= most
+
+
+def test_zero_tokens() -> None:
+    turn = tools([weather], reasoning=True, max_reasoning_tokens=0)
+    vocabulary = vocabulary_of("hermes", True)
+    matcher = sg.Matcher(turn, vocabulary)
+    names = vocabulary.specials
+    assert matcher.advance(names["<think>"]) and not matcher.fork().advance(ord("a"))
+    assert matcher.advance(names["</think>"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_reasoning_tokens": 3}, "max_reasoning_tokens is 3 without reasoning"),
+        ({"max_reasoning_tokens": -1, "reasoning": True}, "max_reasoning_tokens is -1"),
+    ],
+)
+def test_invalid_budgets(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        tools([weather], **options)
