@@ -37,7 +37,7 @@ class MaskCache {
  private:
   struct Entry {
     std::shared_ptr<const Mask> mask;  // null: extend the key, as the head of this file says
-    Reads::Question question{};
+    MaskDependencies::Query query{};
   };
   // The work that is left for one call of `mask`, which may build several masks.
   struct Request {
@@ -55,7 +55,7 @@ class MaskCache {
   std::shared_ptr<const Mask> mask_of_parses(Request &request, const GrammarFrame *state);
   std::shared_ptr<const Mask> mask_of_parse(Request &request, const GrammarFrame *state, const GrammarEntry &parse);
   template <class Walk>
-  std::shared_ptr<const Mask> build_grammar_mask(Request &request, Reads *dependencies, const Walk &walk);
+  std::shared_ptr<const Mask> build_grammar_mask(Request &request, MaskDependencies *dependencies, const Walk &walk);
 
   std::shared_ptr<Mask> empty_mask() const { return new_mask(text_.mask_pool()); }
   size_t mask_bytes() const { return text_.vocabulary().words() * 4 + 128; }
