@@ -66,6 +66,9 @@ class WalkSampler(_ParallelSampler):
 class Exact(WalkSampler):
     """Exact draws from the conditional distribution, by constrained adaptive rejection sampling.
 
+    Some attempts are given up and give no draw; there are fewer of them as the sampler learns. The log weights of
+    potentials must be at most 0.
+
     Args:
         parallel: The number of walks that advance in one batch of the model. The distribution is the same for every
             number. More walks need fewer forward passes, and a few more rows, since each knows less of the others.
@@ -105,7 +108,10 @@ class ASAp(WalkSampler):
 @checks_names_of_init
 @dataclass(frozen=True)
 class LocalMasking(_ParallelSampler):
-    """Weighted draws with a mask at each step.
+    """Weighted draws: at each step the model's distribution is masked and normalised again.
+
+    Unweighted, the draws do not follow the conditional distribution: texts whose masks allowed little probability come
+    too often. The log weight of a draw, the log of the allowed probability summed over its steps, corrects for this.
 
     Args:
         parallel: The number of texts that grow in one batch of the model.

@@ -1,11 +1,14 @@
 """Walks down a trie of bounds, which draw whole texts: rejection, adaptive rejection, CARS and ASAp.
 
 Let P be the model's distribution of texts (temperature and the cap on tokens are part of it), L the constraint, and Q
-be P conditioned on L. A walk starts at the root and goes from node u to token a with probability proportional to
-p(a|u) * theta(ua). When u was chosen, theta(u) was assumed to have some value; it may be known to be smaller by now. So
-the walk goes on with probability theta(u) / assumed, and is given up otherwise ("survival"). Hence a text x of L comes
-out with probability P(x) / theta(root), whichever walk has learned what meanwhile: given that a walk ends in a text,
-the text is drawn from Q.
+be P conditioned on L. A node u is a prefix. Its bound theta(u) is an upper bound of the probability that a text of P
+is in L, given that it starts with u (`bound_trie`).
+
+A walk starts at the root and goes from node u to token a with probability p(a|u) * theta(ua) / theta(u). When it
+arrives at a node, the bound may have become smaller than the bound that the draw used ("assumed"): a mask was computed,
+or another walk has learned something. The walk corrects for this: it continues with probability theta(ua) / assumed (it
+survives), and is given up otherwise. The factors cancel along the walk, so a text x of L is drawn with probability
+P(x) / theta(root). Hence a walk that ends in a text has drawn it from Q, also while bounds change.
 
     rejection            learns nothing: tokens are drawn from the model and tested afterwards
     adaptive_rejection   learns each token that was refused
@@ -79,7 +82,7 @@ class _Slot:
     path: list[tuple[Node, int]] = field(default_factory=list)
     node: Node | None = None
     assumed: float = 0.0
-    """log theta of the node at the time when it was chosen."""
+    """log of the bound theta of the node that was used to draw it."""
     arrived: bool = False
     """Whether the walk has survived at this node."""
     held: Array | None = None

@@ -37,7 +37,8 @@ class RequestLimits:
     compile_seconds: float = 5.0
     """CPU time of a compile probe: to read and compile one spec, and to compute its first masks."""
     quick_seconds: float = 0.05
-    """CPU time after which a probe keeps its worker only while another worker is free for other specs."""
+    """CPU time after which a probe counts as slow. Half of the workers, but at least one, may be busy with slow probes
+    while other specs wait."""
     compile_bytes: int = 1 << 30
     """Memory that a probe may use beyond its vocabulary, in bytes."""
     install_seconds: float = 0.05

@@ -1,12 +1,14 @@
-"""Probe specs in worker processes: each spec once at a time, cached, and without slow ones holding up the others.
+"""Probe specs in worker processes: equal specs once at a time, with cached results, and slow specs on few workers.
 
-Why: with one worker that probes specs one after the other, a hostile spec would hold up all new ones for as long as its
-time limit.
-What: a spec that has taken `quick_seconds` continues only while another worker is left for the others, or no other spec
-waits. Otherwise its worker is killed, and the spec is probed again when a slot for slow specs is free. Clients take
-turns for these slots. A spec whose worker does not start waits for one, up to `queue_seconds`.
-Invariant: equal specs are probed once at a time; the cache is bounded; a spec's error is cached as well, so sending it
-again costs nothing. Every future gets a result in the end, at `close` at the latest.
+Why: if every worker could be busy with a slow spec, hostile specs would hold up all new ones until their time limits.
+What: a spec is slow after `quick_seconds` of CPU time. Half of the workers, but at least one, may be reserved by slow
+specs, for which clients take turns. A slow spec without a reservation continues only while no other spec waits.
+Otherwise its worker is killed, and the spec is probed again when it can reserve a worker. A spec whose worker does not
+start waits for one, up to `queue_seconds`.
+Limit: with one worker, a slow spec reserves this worker, and all others wait until its time limit at the latest.
+Invariant: equal specs are probed once at a time; the cache is bounded. Errors are cached unless they are temporary
+(`temporary_errors`), so sending a refused spec again costs nothing. Every future gets a result, at `close` at the
+latest.
 Cost: a known spec is a look-up; a new one is a round trip to a worker.
 """
 
@@ -82,7 +84,7 @@ class ProbeJob(Generic[Outcome]):
     deadline: float = 0.0
     """Until when it waits for a worker that does not start."""
     is_slow: bool = False
-    """Whether it holds one of the slots for slow specs."""
+    """Whether it has reserved a worker, as a slow spec."""
 
 
 class CompileProbes(ABC, Generic[Outcome]):
@@ -119,7 +121,7 @@ class CompileProbes(ABC, Generic[Outcome]):
         self._closing = threading.Event()
         self._reported = ""
         """The last reason that was logged for a worker that does not start."""
-        self._slow_slots = max(1, workers // 2)  # the other workers are left for quick specs
+        self._workers_to_reserve = max(1, workers // 2)  # the other workers are left for quick specs
         self._is_closed = False
         self._first_start: Future[None] = Future()
         self._failed_starts = 0
@@ -287,22 +289,22 @@ class CompileProbes(ABC, Generic[Outcome]):
             while not self._is_closed:
                 if self._jobs:
                     return self._jobs.popleft()
-                if self._slow_jobs and self._slow_slots:
+                if self._slow_jobs and self._workers_to_reserve:
                     job = self._slow_jobs.take()
-                    self._take_slow_slot(job)
+                    self._reserve_worker(job)
                     return job
                 self._lock.wait()
         return None
 
-    def _take_slow_slot(self, job: ProbeJob[Outcome]) -> None:
-        self._slow_slots -= 1
+    def _reserve_worker(self, job: ProbeJob[Outcome]) -> None:
+        self._workers_to_reserve -= 1
         job.is_slow = True
 
     def _may_continue(self, job: ProbeJob[Outcome]) -> bool:
         """Return whether a job that is no longer quick may keep its worker."""
         with self._lock:
-            if not job.is_slow and self._slow_slots:
-                self._take_slow_slot(job)
+            if not job.is_slow and self._workers_to_reserve:
+                self._reserve_worker(job)
             return job.is_slow or not self._jobs
 
     def _finish(self, job: ProbeJob[Outcome], worker: ProbeProcess | None) -> None:
@@ -359,7 +361,7 @@ class CompileProbes(ABC, Generic[Outcome]):
     def _resolve(self, job: ProbeJob[Outcome], outcome: Outcome | StructgenError, seconds: float) -> None:
         with self._lock:
             if job.is_slow:
-                self._slow_slots += 1
+                self._workers_to_reserve += 1
                 self._lock.notify()
             if self._in_flight.pop(job.key, None) is None:
                 return  # closed meanwhile, and all futures have failed

@@ -96,7 +96,7 @@ def test_a_slow_spec_does_not_hold_up_others_while_another_process_is_left():
             until(lambda one=one: one._forker is not None)
         checker.check("regex", "warm")
         slow = [checker.submit("grammar", SLOW + f' | "{i}x"') for i in range(2)]
-        # One takes the place for slow specs. The other is set aside when another spec arrives.
+        # One reserves a worker. The other is set aside when another spec arrives.
         until(lambda: sum(one.starts for one in checker._workers) == 2 and not checker._jobs)
         checker.check("regex", "quick")
         # If the second slow spec had started, it is preempted and its process is started again.

@@ -9,55 +9,13 @@
 namespace structgen {
 namespace {
 
-bool are_alike(const ContainerFrame &a, const ContainerFrame &b) { return a.space == b.space && a.phase == b.phase; }
-
-// Are two frames of one kind the same, apart from their parents and from the entries of grammars?
-bool are_alike(const Frame *a, const Frame *b) {
-  if (a->kind != b->kind || a->depth != b->depth) return false;
-  switch (a->kind) {
-    case FrameKind::End: return true;
-    case FrameKind::Value: {
-      const auto &x = *as<ValueFrame>(a), &y = *as<ValueFrame>(b);
-      return x.control == y.control && x.space == y.space;
-    }
-    case FrameKind::String: {
-      const auto &x = *as<StringFrame>(a), &y = *as<StringFrame>(b);
-      return x.control == y.control && x.text == y.text && x.length == y.length && !x.root_states && !y.root_states;
-    }
-    case FrameKind::Scalar: {
-      const auto &x = *as<ScalarFrame>(a), &y = *as<ScalarFrame>(b);
-      return x.control == y.control && x.text == y.text && !x.root_states && !y.root_states;
-    }
-    case FrameKind::Object: {
-      const auto &x = *as<ObjectFrame>(a), &y = *as<ObjectFrame>(b);
-      return are_alike(x, y) && x.control == y.control && x.key_count == y.key_count && x.keys_hash == y.keys_hash &&
-             x.member == y.member;
-    }
-    case FrameKind::Key: {
-      const auto &x = *as<KeyFrame>(a), &y = *as<KeyFrame>(b);
-      return x.text == y.text && x.escape == y.escape && x.length == y.length && x.hash == y.hash;
-    }
-    case FrameKind::Array: {
-      const auto &x = *as<ArrayFrame>(a), &y = *as<ArrayFrame>(b);
-      return are_alike(x, y) && x.control == y.control && x.count == y.count && x.item_begin == y.item_begin &&
-             x.item == y.item;
-    }
-    case FrameKind::Sequence: {
-      const auto &x = *as<SequenceFrame>(a), &y = *as<SequenceFrame>(b);
-      return x.plan == y.plan && x.part == y.part && x.first_token == y.first_token;
-    }
-    case FrameKind::Alternatives: return false;
-    case FrameKind::Grammar: return as<GrammarFrame>(a)->grammar == as<GrammarFrame>(b)->grammar;
-    case FrameKind::Symbol: {
-      const auto &x = *as<SymbolFrame>(a), &y = *as<SymbolFrame>(b);
-      return x.grammar == y.grammar && x.terminal == y.terminal;
-    }
-  }
-  return false;
+// Are two frames equal, apart from their parents and from the entries of grammars?
+bool differ_in_entries_at_most(const Frame *a, const Frame *b) {
+  return a->kind == b->kind && a->depth == b->depth && operations_of(a->kind).equals(a, b);
 }
 
-// Frames of one part that began in different tokens, and that ends where it is complete: the later one goes on wherever
-// the other does, and may end wherever the other must.
+// Are these frames of one part that began in different tokens, and that ends as soon as it is complete? Then the frame
+// that began later continues wherever the other one does, and may end wherever the other one must.
 bool differ_in_tokens(const Frame *a, const Frame *b) {
   const auto *x = as_if<SequenceFrame>(a), *y = as_if<SequenceFrame>(b);
   if (!x || !y || x->plan != y->plan) return false;
@@ -69,24 +27,24 @@ bool differ_in_tokens(const Frame *a, const Frame *b) {
   return a->depth == b->depth && x->first_token != y->first_token;
 }
 
-// Positions that differ in their item sets alone, so that one terminal leads from all of them to one position.
+// Do two parser positions differ only in their item sets? Then a terminal leads from both to one position.
 bool differ_in_sets_alone(const GrammarEntry &a, const GrammarEntry &b) {
   const bool is_same_indent =
       a.indent == b.indent || (a.indent && b.indent && a.indent->identity == b.indent->identity);
-  return a.lex == Lexer::FRESH && b.lex == Lexer::FRESH && a.brackets == b.brackets && a.within == b.within &&
+  return a.lex == Lexer::FRESH && b.lex == Lexer::FRESH && a.brackets == b.brackets && a.outer == b.outer &&
          is_same_indent;
 }
 
 bool have_same_entries(StepContext &ctx, const Frame *a, const Frame *b) {
   const auto *x = as_if<ParserFrame>(a);
   if (!x) return true;
-  const auto some = x->entries(), others = as<ParserFrame>(b)->entries();
+  const auto first = x->entries(), second = as<ParserFrame>(b)->entries();
   return std::equal(
-      some.begin(), some.end(), others.begin(), others.end(),
-      [&](const GrammarEntry &one, const GrammarEntry &other) { return is_same_entry(ctx, *x->grammar, one, other); });
+      first.begin(), first.end(), second.begin(), second.end(),
+      [&](const GrammarEntry &p, const GrammarEntry &q) { return is_same_entry(ctx, *x->grammar, p, q); });
 }
 
-// A frame with the entries of two that differ in their entries.
+// A frame with the entries of both: two frames that differ in their entries alone.
 const Frame *merge_entries(Automaton &automaton, StepContext &ctx, const ParserFrame &a, const ParserFrame &b) {
   GrammarEntries entries;
   for (const ParserFrame *frame : {&a, &b})
@@ -97,7 +55,7 @@ const Frame *merge_entries(Automaton &automaton, StepContext &ctx, const ParserF
                 : make_grammar_frame(ctx, *a.grammar, entries, a.parent);
 }
 
-// The frames from `top` down to, and without, `bottom`, on top of another frame.
+// Copies the frames from `top` down to, but not including, `bottom`, and puts the copies on top of `parent`.
 const Frame *copy_on_top(StepContext &ctx, const Frame *top, const Frame *bottom, const Frame *parent) {
   std::vector<const Frame *> frames;
   for (const Frame *frame = top; frame != bottom; frame = frame->parent) frames.push_back(frame);
@@ -111,14 +69,14 @@ const Frame *copy_on_top(StepContext &ctx, const Frame *top, const Frame *bottom
   return parent;
 }
 
-// The alternatives `all` but for one.
-const Frame *without(StepContext &ctx, const Frame *all, const Frame *one) {
+// The list of alternatives `all` without `removed`.
+const Frame *without(StepContext &ctx, const Frame *all, const Frame *removed) {
   std::vector<const Frame *> before;
-  for (; all != one && as<AlternativesFrame>(all)->first != one; all = all->parent) {
+  for (; all != removed && as<AlternativesFrame>(all)->first != removed; all = all->parent) {
     charge();
     before.push_back(as<AlternativesFrame>(all)->first);
   }
-  const Frame *left = all == one ? nullptr : all->parent;
+  const Frame *left = all == removed ? nullptr : all->parent;
   for (; !before.empty(); before.pop_back())
     left = left ? ctx.arena.make<AlternativesFrame>(before.back(), left) : before.back();
   return left;
@@ -129,7 +87,7 @@ const Frame *without(StepContext &ctx, const Frame *all, const Frame *one) {
 bool is_same_state(StepContext &ctx, const Frame *a, const Frame *b) {
   for (; a != b; a = a->parent, b = b->parent) {
     charge();
-    if (!a || !b || !are_alike(a, b) || !have_same_entries(ctx, a, b)) return false;
+    if (!a || !b || !differ_in_entries_at_most(a, b) || !have_same_entries(ctx, a, b)) return false;
   }
   return true;
 }
@@ -146,7 +104,7 @@ const Frame *join(Automaton &automaton, StepContext &ctx, const Frame *a, const 
       longer = more;
       continue;
     }
-    if (!are_alike(x, y)) return nullptr;
+    if (!differ_in_entries_at_most(x, y)) return nullptr;
     if (have_same_entries(ctx, x, y)) continue;
     if (one) return nullptr;
     if (is<SymbolFrame>(x) && !differ_in_sets_alone(*as<SymbolFrame>(x)->first_entry, *as<SymbolFrame>(y)->first_entry))
@@ -201,6 +159,9 @@ Hash128 signature(Automaton &automaton, const Frame *frame) {
   return begin_signature(automaton, frame, as<AlternativesFrame>(frame)->first);
 }
 
+// Lists of alternatives are compared one alternative at a time (`either`), never as a whole.
+bool equals(const Frame *, const Frame *) { return false; }
+
 Frame *copy_into(FrameCopier &copier, const Frame *frame) {
   const auto &list = *as<AlternativesFrame>(frame);
   AlternativesFrame *copy = copier.clone(list);
@@ -210,6 +171,6 @@ Frame *copy_into(FrameCopier &copier, const Frame *frame) {
 
 }  // namespace
 
-const FrameOperations ALTERNATIVES_FRAME{step, completes, has_no_child, any_byte, signature, copy_into};
+const FrameOperations ALTERNATIVES_FRAME{step, completes, has_no_child, any_byte, signature, copy_into, equals};
 
 }  // namespace structgen

@@ -22,9 +22,9 @@ uint32_t begin_item_text(StepContext &ctx, const ArrayFrame &array, uint8_t byte
   const bool is_first = array.phase != Phase::AfterValue;
   if (is_first && array.control->unique && !array.is_traced)
     ctx.item_text = ctx.arena.make<TextLink>(nullptr, nullptr, 1u, byte);
-  // What was known of the item before does not hold for this one.
-  if (ctx.item_text && ctx.item_text->distinct_above >= array.depth)
-    ctx.item_text->distinct_above = static_cast<int16_t>(array.depth - 1);
+  // The cached comparisons are about the previous item.
+  if (ctx.item_text && ctx.item_text->known_distinct_depth >= array.depth)
+    ctx.item_text->known_distinct_depth = static_cast<int16_t>(array.depth - 1);
   const TextLink *before = is_first ? (array.is_traced ? array.item_text : nullptr) : ctx.item_text;
   return before ? before->length : 0;
 }
@@ -57,7 +57,7 @@ const Frame *after_child(Automaton &, StepContext &ctx, const Frame *frame, cons
   ArrayControl *after = json.arrays().after_item(array.item, holds);
   const SeenItem *items = array.seen_items;
   if (after->unique && !add_seen_item(ctx, array, &after, &items)) return nullptr;
-  if (after != array.control || after->loose) {
+  if (after != array.control || after->may_violate_unique) {
     // A mask that ignores the seen items must not miss that this item may repeat one of them.
     const bool is_alive = ctx.ignore_seen_items ? json.arrays().live_after_item(after, array.count, false)
                                                 : json.arrays().live(after, array.count);
@@ -95,8 +95,14 @@ Frame *copy_into(FrameCopier &copier, const Frame *frame) {
   return copy;
 }
 
+bool equals(const Frame *a, const Frame *b) {
+  const auto &x = *as<ArrayFrame>(a), &y = *as<ArrayFrame>(b);
+  return x.space == y.space && x.phase == y.phase && x.control == y.control && x.count == y.count &&
+         x.item_begin == y.item_begin && x.item == y.item;
+}
+
 }  // namespace
 
-const FrameOperations ARRAY_FRAME{step, never_completes, after_child, candidates, signature, copy_into};
+const FrameOperations ARRAY_FRAME{step, never_completes, after_child, candidates, signature, copy_into, equals};
 
 }  // namespace structgen

@@ -84,7 +84,7 @@ const Frame *Automaton::step(StepContext &ctx, const Frame *state, uint8_t byte)
   if (state->is_traced) {
     const TextLink *before = as<JsonFrame>(state)->item_text;
     ctx.item_text = ctx.arena.make<TextLink>(before, nullptr, (before ? before->length : 0) + 1, byte,
-                                             before ? before->distinct_above : int16_t{-1});
+                                             before ? before->known_distinct_depth : int16_t{-1});
   }
   const Frame *next = operations_of(state->kind).step(*this, ctx, state, byte);
   if (!next || !next->is_traced) return next;
@@ -141,7 +141,7 @@ void Automaton::count_step(StepContext &ctx, GrammarControl &grammar) {
   constexpr uint64_t STEP = 20;
   constexpr uint64_t LIVENESS_STEP = 25;
   const auto done = [](GrammarControl &of) {
-    return of.earley().work() + of.lexemes().work() + LIVENESS_STEP * of.life().work();
+    return of.earley().work() + of.lexemes().work() + LIVENESS_STEP * of.liveness().work();
   };
   const uint64_t since = ctx.counted_grammar ? done(*ctx.counted_grammar) - ctx.counted_work : 0;
   ctx.counted_grammar = &grammar;
@@ -166,7 +166,7 @@ uint64_t Automaton::unproven() const {
   uint64_t total = 0;
   each_json(*plan_, [&](const JsonControl &json) { total += json.unproven(); });
   each_plan(*plan_, [&](const Plan &p) {
-    if (p.grammar && !p.grammar->empty()) total += p.grammar->life().unproven();
+    if (p.grammar && !p.grammar->empty()) total += p.grammar->liveness().unproven();
   });
   return total;
 }

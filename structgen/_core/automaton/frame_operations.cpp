@@ -44,9 +44,11 @@ Frame *copy_end(FrameCopier &copier, const Frame *frame) { return copier.clone(*
 
 bool end_completes(Automaton &, StepContext &, const Frame *, const Frame *bottom) { return !bottom; }
 
+bool end_equals(const Frame *, const Frame *) { return true; }
+
 }  // namespace
 
-// After the end of the text nothing follows. It is no more than this table, so it has no file of its own.
-const FrameOperations END_FRAME{cannot_step, end_completes, has_no_child, any_byte, sign_end, copy_end};
+// Nothing follows the end of the text. This row is all that its kind needs, so it has no file of its own.
+const FrameOperations END_FRAME{cannot_step, end_completes, has_no_child, any_byte, sign_end, copy_end, end_equals};
 
 }  // namespace structgen

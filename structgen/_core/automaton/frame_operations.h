@@ -23,6 +23,8 @@ struct FrameOperations {
   Hash128 (*signature)(Automaton &automaton, const Frame *frame);
   // A copy of the frame and of what it owns. The caller replaces the parent.
   Frame *(*copy_into)(FrameCopier &copier, const Frame *frame);
+  // Are two frames of this kind and of one depth equal, apart from their parents and from the entries of grammars?
+  bool (*equals)(const Frame *a, const Frame *b);
 };
 
 extern const FrameOperations END_FRAME, VALUE_FRAME, STRING_FRAME, SCALAR_FRAME, OBJECT_FRAME, KEY_FRAME, ARRAY_FRAME,

@@ -37,7 +37,7 @@ struct TextLink {
   uint8_t byte;
   // In all arrays down to this depth, the item that is being read is known to differ from the earlier ones.
   // A cache, guarded by the lock of the program: it is also written where the link is shared.
-  mutable int16_t distinct_above = -1;
+  mutable int16_t known_distinct_depth = -1;
 };
 
 enum class FrameKind : uint8_t {

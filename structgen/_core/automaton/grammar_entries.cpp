@@ -40,17 +40,17 @@ void keep_first(GrammarEntries &entries, const AllBut &all_but, const Last &last
 Hash128 entry_identity(const GrammarEntry &entry) {
   constexpr uint64_t ENTRY = 8;
   const uint64_t line = static_cast<uint64_t>(entry.brackets) << 32 | entry.column;
-  const Hash128 h = extend(hash_words(ENTRY, entry.lex, line, entry.within), entry.set->identity);
+  const Hash128 h = extend(hash_words(ENTRY, entry.lex, line, entry.outer), entry.set->identity);
   return entry.indent ? extend(h, entry.indent->identity) : h;
 }
 
 bool is_same_entry(StepContext &ctx, GrammarControl &grammar, const GrammarEntry &a, const GrammarEntry &b) {
-  if (a.lex != b.lex || a.brackets != b.brackets || a.column != b.column || a.within != b.within) return false;
+  if (a.lex != b.lex || a.brackets != b.brackets || a.column != b.column || a.outer != b.outer) return false;
   if (a.indent != b.indent && !(a.indent && b.indent && a.indent->identity == b.indent->identity)) return false;
   if (a.set == b.set) return true;
-  const Reads *dependencies = ctx.mask_dependencies;
+  const MaskDependencies *dependencies = ctx.mask_dependencies;
   // subtle: of an open set too little is known to say that another one is like it.
-  if (dependencies && (dependencies->is_open(a.set) || dependencies->is_open(b.set))) return false;
+  if (dependencies && (dependencies->is_partly_known(a.set) || dependencies->is_partly_known(b.set))) return false;
   return a.set->identity == b.set->identity || lexeme_outcome(ctx, grammar, a) == lexeme_outcome(ctx, grammar, b) ||
          grammar.earley().same_rest(a.set, b.set, ctx.mask_dependencies);
 }
@@ -69,12 +69,12 @@ void drop_equal_entries(Automaton &automaton, StepContext &ctx, GrammarControl &
   // The comparisons of `is_same_entry`, by hashes: equal sets first, then what their lexemes can lead to, then what the
   // sets still need. The later ones cost more, and are made only for entries that differ in their sets alone.
   const auto all_but_set = [&](const GrammarEntry &e) {
-    const Hash128 h = hash_words(ALIKE, e.lex, static_cast<uint64_t>(e.brackets) << 32 | e.column, e.within);
+    const Hash128 h = hash_words(ALIKE, e.lex, static_cast<uint64_t>(e.brackets) << 32 | e.column, e.outer);
     return e.indent ? extend(h, e.indent->identity) : h;
   };
   const auto all_but_rest = [&](const GrammarEntry &e) {
     const Hash128 h = extend(all_but_set(e), static_cast<uint64_t>(e.set->outlook) << 1 | (e.set->accepting ? 1 : 0));
-    return ctx.mask_dependencies && ctx.mask_dependencies->is_open(e.set) ? extend(h, e.set->id) : h;
+    return ctx.mask_dependencies && ctx.mask_dependencies->is_partly_known(e.set) ? extend(h, e.set->id) : h;
   };
   keep_first(entries, all_but_set, [&](const GrammarEntry &e) { return e.set->identity; });
   keep_first(entries, all_but_set, [&](const GrammarEntry &e) { return lexeme_outcome(ctx, grammar, e); });

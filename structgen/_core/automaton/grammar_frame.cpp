@@ -167,9 +167,17 @@ Frame *copy_symbol(FrameCopier &copier, const Frame *frame) {
   return copy;
 }
 
+bool equals(const Frame *a, const Frame *b) { return as<GrammarFrame>(a)->grammar == as<GrammarFrame>(b)->grammar; }
+
+bool symbol_equals(const Frame *a, const Frame *b) {
+  const auto &x = *as<SymbolFrame>(a), &y = *as<SymbolFrame>(b);
+  return x.grammar == y.grammar && x.terminal == y.terminal;
+}
+
 }  // namespace
 
-const FrameOperations GRAMMAR_FRAME{step, completes, has_no_child, candidates, signature, copy_into};
-const FrameOperations SYMBOL_FRAME{cannot_step, never_completes, after_symbol, any_byte, sign_symbol, copy_symbol};
+const FrameOperations GRAMMAR_FRAME{step, completes, has_no_child, candidates, signature, copy_into, equals};
+const FrameOperations SYMBOL_FRAME{cannot_step, never_completes, after_symbol, any_byte,
+                                   sign_symbol, copy_symbol,     symbol_equals};
 
 }  // namespace structgen

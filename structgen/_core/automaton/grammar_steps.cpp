@@ -28,7 +28,7 @@ bool read_indentation(StepContext &ctx, const IndentationRule &rule, const Gramm
                       const Move &move) {
   constexpr uint64_t INDENT = 71;
   const auto column_of = [](const IndentLevel *level) { return level ? level->column : 0; };
-  if (ctx.mask_dependencies) ctx.mask_dependencies->ask_indentation(entry.indent, entry.column);
+  if (ctx.mask_dependencies) ctx.mask_dependencies->record_indentation(entry.indent, entry.column);
   if (entry.column > column_of(out->indent)) {
     const Hash128 below = out->indent ? out->indent->identity : hash_words(INDENT);
     out->indent = ctx.arena.make<IndentLevel>(IndentLevel{out->indent, entry.column, extend(below, entry.column)});
@@ -71,7 +71,7 @@ bool after_terminal(StepContext &ctx, GrammarControl &grammar, const GrammarEntr
   if (!move(terminal)) return false;
   if (const int change = grammar.bracket(terminal)) {
     if (change < 0 && out->brackets == 0) return false;
-    if (change < 0 && ctx.mask_dependencies) ctx.mask_dependencies->ask_brackets(out->brackets);
+    if (change < 0 && ctx.mask_dependencies) ctx.mask_dependencies->record_brackets(out->brackets);
     out->brackets += static_cast<uint32_t>(change);
   }
   return !grammar.is_newline(terminal) || read_indentation(ctx, grammar.grammar().indentation, entry, out, move);
@@ -116,8 +116,8 @@ const Frame *begin_constraint(Automaton &automaton, StepContext &ctx, GrammarCon
 
 // Updates an entry after `byte` has been read into its lexeme; false where it leads nowhere.
 static bool update_entry(StepContext &ctx, GrammarControl &grammar, GrammarEntry &entry, uint8_t byte) {
-  entry.within = grammar.lexemes().step_within(entry.within, byte);
-  if (entry.within == Lexemes::DEAD) return false;
+  entry.outer = grammar.lexemes().step_outer(entry.outer, byte);
+  if (entry.outer == Lexemes::DEAD) return false;
   if (grammar.runs_newline(entry.lex)) {
     if (byte == '\n') entry.column = 0;
     else if (byte == ' ') entry.column += 1;
@@ -130,10 +130,10 @@ static bool update_entry(StepContext &ctx, GrammarControl &grammar, GrammarEntry
   } else {
     entry.column = 0;
   }
-  if (!grammar.life().always() || entry.within != ANYTHING)
+  if (!grammar.liveness().always() || entry.outer != ANYTHING)
     entry.lex = grammar.lexer().only(entry.lex, [&](const Lexer::Running &l) {
-      return grammar.life().lexeme(entry.set, entry.brackets, l.terminal, l.lexeme, entry.within, ctx.mask_dependencies,
-                                   ctx.arena);
+      return grammar.liveness().is_lexeme_live(entry.set, entry.brackets, l.terminal, l.lexeme, entry.outer,
+                                               ctx.mask_dependencies, ctx.arena);
     });
   return entry.lex != Lexer::DEAD;
 }
@@ -163,9 +163,10 @@ const Frame *begin_at(Automaton &automaton, StepContext &ctx, GrammarControl &gr
 const Frame *begin_others_at(Automaton &automaton, StepContext &ctx, GrammarControl &grammar,
                              const GrammarEntry &position, uint8_t byte, const Frame *parent) {
   const Frame *out = nullptr;
-  for (uint32_t t : grammar.others(position.set->outlook)) {
+  for (uint32_t t : grammar.expected_nonlexical(position.set->outlook)) {
     if (grammar.grammar().terminals[t].kind != GrammarTerminal::Constraint) continue;
-    if (!grammar.life().other(position.set, position.brackets, t, ctx.mask_dependencies, ctx.arena)) continue;
+    if (!grammar.liveness().is_nonlexical_live(position.set, position.brackets, t, ctx.mask_dependencies, ctx.arena))
+      continue;
     const Frame *started = begin_constraint(automaton, ctx, grammar, position, t, parent);
     if (!started) continue;
     const Frame *next = read_first(ctx, started, [&](const Frame *state) { return automaton.step(ctx, state, byte); });
@@ -212,7 +213,7 @@ static bool close_blocks(StepContext &ctx, GrammarControl &grammar, GrammarEntry
   while (position.indent) {
     charge();
     if (!grammar.items().expects(position.set->outlook, dedent)) return false;
-    if (ctx.mask_dependencies) ctx.mask_dependencies->ask_indentation(position.indent, 0);
+    if (ctx.mask_dependencies) ctx.mask_dependencies->record_indentation(position.indent, 0);
     position.indent = position.indent->below;
     builder.clear();
     builder.recognised(position.set, ~static_cast<Symbol>(dedent));

@@ -134,8 +134,13 @@ Frame *copy_into(FrameCopier &copier, const Frame *frame) {
   return copy;
 }
 
+bool equals(const Frame *a, const Frame *b) {
+  const auto &x = *as<KeyFrame>(a), &y = *as<KeyFrame>(b);
+  return x.text == y.text && x.escape == y.escape && x.length == y.length && x.hash == y.hash;
+}
+
 }  // namespace
 
-const FrameOperations KEY_FRAME{step, never_completes, has_no_child, any_byte, signature, copy_into};
+const FrameOperations KEY_FRAME{step, never_completes, has_no_child, any_byte, signature, copy_into, equals};
 
 }  // namespace structgen

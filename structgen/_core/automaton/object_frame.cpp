@@ -89,8 +89,14 @@ Frame *copy_into(FrameCopier &copier, const Frame *frame) {
   return copy;
 }
 
+bool equals(const Frame *a, const Frame *b) {
+  const auto &x = *as<ObjectFrame>(a), &y = *as<ObjectFrame>(b);
+  return x.space == y.space && x.phase == y.phase && x.control == y.control && x.key_count == y.key_count &&
+         x.keys_hash == y.keys_hash && x.member == y.member;
+}
+
 }  // namespace
 
-const FrameOperations OBJECT_FRAME{step, never_completes, after_child, candidates, signature, copy_into};
+const FrameOperations OBJECT_FRAME{step, never_completes, after_child, candidates, signature, copy_into, equals};
 
 }  // namespace structgen

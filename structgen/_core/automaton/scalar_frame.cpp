@@ -63,8 +63,13 @@ Frame *copy_into(FrameCopier &copier, const Frame *frame) {
   return copy;
 }
 
+bool equals(const Frame *a, const Frame *b) {
+  const auto &x = *as<ScalarFrame>(a), &y = *as<ScalarFrame>(b);
+  return x.control == y.control && x.text == y.text && !x.root_states && !y.root_states;
+}
+
 }  // namespace
 
-const FrameOperations SCALAR_FRAME{step, completes, has_no_child, any_byte, signature, copy_into};
+const FrameOperations SCALAR_FRAME{step, completes, has_no_child, any_byte, signature, copy_into, equals};
 
 }  // namespace structgen

@@ -24,8 +24,13 @@ Hash128 signature(Automaton &automaton, const Frame *frame) {
 
 Frame *copy_into(FrameCopier &copier, const Frame *frame) { return copier.clone(*as<SequenceFrame>(frame)); }
 
+bool equals(const Frame *a, const Frame *b) {
+  const auto &x = *as<SequenceFrame>(a), &y = *as<SequenceFrame>(b);
+  return x.plan == y.plan && x.part == y.part && x.first_token == y.first_token;
+}
+
 }  // namespace
 
-const FrameOperations SEQUENCE_FRAME{cannot_step, never_completes, after_child, any_byte, signature, copy_into};
+const FrameOperations SEQUENCE_FRAME{cannot_step, never_completes, after_child, any_byte, signature, copy_into, equals};
 
 }  // namespace structgen

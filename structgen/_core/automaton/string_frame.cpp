@@ -85,8 +85,13 @@ Frame *copy_into(FrameCopier &copier, const Frame *frame) {
   return copy;
 }
 
+bool equals(const Frame *a, const Frame *b) {
+  const auto &x = *as<StringFrame>(a), &y = *as<StringFrame>(b);
+  return x.control == y.control && x.text == y.text && x.length == y.length && !x.root_states && !y.root_states;
+}
+
 }  // namespace
 
-const FrameOperations STRING_FRAME{step, never_completes, has_no_child, any_byte, signature, copy_into};
+const FrameOperations STRING_FRAME{step, never_completes, has_no_child, any_byte, signature, copy_into, equals};
 
 }  // namespace structgen

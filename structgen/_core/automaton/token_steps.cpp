@@ -17,7 +17,7 @@ void visit_token_positions(StepContext &ctx, const GrammarFrame &frame, const Vi
   GrammarControl &grammar = *frame.grammar;
   const std::span entries = frame.entries();
   if (grammar.grammar().indentation.active() ||
-      std::any_of(entries.begin(), entries.end(), [](const GrammarEntry &entry) { return entry.within != ANYTHING; })) {
+      std::any_of(entries.begin(), entries.end(), [](const GrammarEntry &entry) { return entry.outer != ANYTHING; })) {
     for (const ParserPosition &position : positions_of(ctx, frame)) visit(position.at);
     return;
   }
@@ -58,7 +58,8 @@ const Frame *step_set_in_grammar(Automaton &automaton, StepContext &ctx, const G
   const auto read_terminal = [&](const GrammarEntry &position, uint32_t t) {
     const GrammarTerminal &terminal = grammar.grammar().terminals[t];
     if (terminal.kind == GrammarTerminal::Tokens && terminal.tokens != set) return;
-    if (!grammar.life().other(position.set, position.brackets, t, ctx.mask_dependencies, ctx.arena)) return;
+    if (!grammar.liveness().is_nonlexical_live(position.set, position.brackets, t, ctx.mask_dependencies, ctx.arena))
+      return;
     if (terminal.kind == GrammarTerminal::Tokens && is_indented) {
       GrammarEntry next;
       if (after_terminal(ctx, grammar, position, t, &next)) entries.push_back(next);
@@ -74,7 +75,7 @@ const Frame *step_set_in_grammar(Automaton &automaton, StepContext &ctx, const G
     }
   };
   visit_token_positions(ctx, frame, [&](const GrammarEntry &position) {
-    for (uint32_t t : grammar.others(position.set->outlook)) {
+    for (uint32_t t : grammar.expected_nonlexical(position.set->outlook)) {
       charge();
       read_terminal(position, t);
     }
@@ -111,10 +112,11 @@ void add_expected_sets(Automaton &automaton, StepContext &ctx, const Frame *stat
   GrammarControl &grammar = *frame->grammar;
   const bool is_indented = grammar.grammar().indentation.active();
   visit_token_positions(ctx, *frame, [&](const GrammarEntry &position) {
-    for (uint32_t t : grammar.others(position.set->outlook)) {
+    for (uint32_t t : grammar.expected_nonlexical(position.set->outlook)) {
       charge();
       const GrammarTerminal &terminal = grammar.grammar().terminals[t];
-      if (!grammar.life().other(position.set, position.brackets, t, ctx.mask_dependencies, ctx.arena)) continue;
+      if (!grammar.liveness().is_nonlexical_live(position.set, position.brackets, t, ctx.mask_dependencies, ctx.arena))
+        continue;
       GrammarEntry next;
       if (terminal.kind == GrammarTerminal::Tokens) {
         // A terminal that is expected leads on, except where the indentation forbids it.

@@ -104,13 +104,13 @@ SeenItems find_repeats_in(const TextLink *item_text, const ArrayFrame &array, co
 // The arrays around a state, deeper than `above`, whose current item must differ from seen containers. Outermost first.
 std::vector<const ArrayFrame *> arrays_to_compare(const Frame *state, const TextLink *item_text, int32_t above) {
   std::vector<const ArrayFrame *> arrays;
-  if (item_text) above = std::max(above, int32_t{item_text->distinct_above});
+  if (item_text) above = std::max(above, int32_t{item_text->known_distinct_depth});
   for (const Frame *frame = state->parent; frame && frame->depth > above; frame = frame->parent)
     if (has_seen_containers(frame)) {
       const auto *array = as<ArrayFrame>(frame);
       ArrayControl *control = array->control;
       // Where other branches of the schema allow equal items, a repeated item is no dead end.
-      if (!control->loose ||
+      if (!control->may_violate_unique ||
           !array->json->arrays().live(array->json->arrays().after_repeated_item(control), array->count))
         arrays.push_back(array);
     }
@@ -141,7 +141,7 @@ const Frame *read_without(Automaton &automaton, StepContext &ctx, const Frame *s
   ValueControl *other = json.value_excluding(array.item->child, texts);
   if (!other) return nullptr;
   StepContext again{ctx.arena};
-  again.distinct_above = array.depth;
+  again.compare_below_depth = array.depth;
   const Frame *next = begin_value(again, &array, &json, other, space_start(json.schema().options, SpaceAt::AfterComma));
   const TextLink *before = item_text;
   while (before && before->length > array.item_begin) before = before->previous;
@@ -222,7 +222,7 @@ PossibleRepeats find_possible_repeats(Automaton &automaton, const Frame *state, 
     is_distinct = is_distinct && repeats.empty();
     if (!repeats.empty()) found.emplace_back(array, std::move(repeats));
     else if (is_distinct && above < 0 && item_text && array->depth <= INT16_MAX)
-      item_text->distinct_above = static_cast<int16_t>(array->depth);
+      item_text->known_distinct_depth = static_cast<int16_t>(array->depth);
   }
   many = 1;
   for (auto &[array, repeats] : found) many += repeats.size();
@@ -234,7 +234,7 @@ PossibleRepeats find_possible_repeats(Automaton &automaton, const Frame *state, 
 const Frame *avoid_seen_items(Automaton &automaton, StepContext &ctx, const Frame *state, Avoid avoid) {
   if (!state->is_traced) return state;
   const Until until = avoid == Avoid::DeadEnds ? Until::Now : Until::Never;
-  for (int32_t above = ctx.distinct_above;;) {
+  for (int32_t above = ctx.compare_below_depth;;) {
     // The outermost array first: reading its item again checks the arrays inside it as well.
     const PossibleRepeats repeats = find_possible_repeats(automaton, state, above, until);
     if (repeats.empty()) return state;

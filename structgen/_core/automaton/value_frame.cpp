@@ -81,8 +81,13 @@ Hash128 signature(Automaton &automaton, const Frame *frame) {
 
 Frame *copy_into(FrameCopier &copier, const Frame *frame) { return copier.clone_json(*as<ValueFrame>(frame)); }
 
+bool equals(const Frame *a, const Frame *b) {
+  const auto &x = *as<ValueFrame>(a), &y = *as<ValueFrame>(b);
+  return x.control == y.control && x.space == y.space;
+}
+
 }  // namespace
 
-const FrameOperations VALUE_FRAME{step, never_completes, has_no_child, candidates, signature, copy_into};
+const FrameOperations VALUE_FRAME{step, never_completes, has_no_child, candidates, signature, copy_into, equals};
 
 }  // namespace structgen

@@ -25,8 +25,8 @@ using namespace nb::literals;
 namespace structgen {
 namespace {
 
-// Owns the text space of a vocabulary. A space that has grown past its budget is left to
-// the programs that use it, and new programs begin in a fresh one.
+// Owns the text space of a vocabulary. Once a space has outgrown its budget, only the programs that already use it keep
+// it, and new programs get a new space.
 class Engine {
  public:
   Engine(std::shared_ptr<const Vocabulary> vocabulary, Limits limits)
@@ -35,8 +35,7 @@ class Engine {
   }
 
   std::shared_ptr<Program> compile(nb::handle ir) {
-    // subtle: a thread that waits without the GIL may find another space in the members afterwards, so it works on
-    // copies.
+    // subtle: while a thread waits without the GIL, another thread may replace the members. So it works on copies.
     std::shared_ptr<TextSpace> space;
     std::shared_ptr<RegexCache> cache;
     std::unique_lock<ForkMutex> lock;
@@ -44,7 +43,7 @@ class Engine {
       space = space_;
       cache = cache_;
       lock = wait_for(*space);
-      if (renewed || has_room(*space)) break;  // a fresh one may be past a small limit, too
+      if (renewed || has_room(*space)) break;  // subtle: even a new space may exceed a small limit
       lock.unlock();
       if (space == space_) begin();
     }
@@ -66,7 +65,7 @@ class Engine {
   const std::shared_ptr<const Vocabulary> &vocabulary() const { return vocabulary_; }
 
  private:
-  // subtle: one constraint may have met `regex_nodes`, and those after it must not.
+  // subtle: one constraint may have reached the limit `regex_nodes`. Later constraints must not fail for that reason.
   bool has_room(TextSpace &space) const {
     return space.memory() <= limits_.space_bytes && space.regex().size() < MOST_NODES;
   }
@@ -75,7 +74,7 @@ class Engine {
     return space.hold();
   }
 
-  // Of a space in which new programs begin. Programs have limits of their own, so that it may grow beyond.
+  // Bounds a space that new programs may use. It may grow beyond, since programs have limits of their own.
   static constexpr size_t MOST_NODES = 2'000'000;
 
   void begin() {
@@ -83,7 +82,7 @@ class Engine {
     const HeapCharge charge(HeapCharge::NO_PROGRAM, heap, SIZE_MAX);
     space_ = std::make_shared<TextSpace>(vocabulary_, limits_, heap);
     cache_ = std::make_shared<RegexCache>();
-    // What every schema needs: the inside of a free string.
+    // Every schema needs the inside of a free string.
     for (const char *path : {"", "\"", " \""}) {
       Vocabulary::Node n = Vocabulary::ROOT;
       for (const char *c = path; *c && n != Vocabulary::NONE; ++c) n = vocabulary_->child(n, static_cast<uint8_t>(*c));
@@ -138,7 +137,7 @@ MaskArray to_array(std::shared_ptr<const Mask> mask) {
   return MaskArray(reinterpret_cast<const int32_t *>(bits.data()), {bits.size()}, owner);
 }
 
-// A method of `Matcher` for one thread at a time.
+// Wraps a method of `Matcher` that one thread at a time may call.
 template <auto Method>
 struct Exclusive;
 template <class R, class... Args, R (Matcher::*Method)(Args...)>
@@ -202,7 +201,7 @@ void bind_vocabulary(nb::module_ &m) {
 
 void bind_program(nb::module_ &m) {
   nb::class_<Program>(m, "Program")
-      // None: some text satisfies it. Otherwise the pointers of the sub-schemas to blame, if any.
+      // None if some text satisfies the schema. Otherwise the pointers of the sub-schemas that cause it, if known.
       .def("empty_parts",
            [](std::shared_ptr<Program> p) {
              return without_gil([&]() -> std::optional<std::vector<std::string>> {
@@ -219,7 +218,8 @@ void bind_program(nb::module_ &m) {
                return std::nullopt;
              });
            })
-      // A shortest text and whether it is known to be one; None: none was found, or this is no JSON Schema.
+      // A short text, and whether it is proven to be a shortest one. None if no text was found, or the constraint is
+      // not a JSON Schema.
       .def("shortest",
            [](Program &p) -> std::optional<std::tuple<nb::bytes, bool>> {
              std::string out;
@@ -234,7 +234,7 @@ void bind_program(nb::module_ &m) {
                        return p.unproven();
                      });
                    })
-      // Without holding the space, so that it can be read while another thread makes a long call.
+      // Does not hold the space, so that it can be read during a long call of another thread.
       .def_prop_ro("memory", &Program::memory)
       .def_prop_ro("names_text_tokens", &Program::names_text_tokens)
       // Units of work that steps and masks in grammars have taken so far (automaton/automaton.h).
@@ -245,7 +245,7 @@ void bind_program(nb::module_ &m) {
                        return p.automaton().work();
                      });
                    })
-      // How many masks were remembered, how many made.
+      // The numbers of masks that were found in the cache, and that were built.
       .def_prop_ro("mask_hits",
                    [](Program &p) {
                      return without_gil([&] {
@@ -261,7 +261,7 @@ void bind_program(nb::module_ &m) {
       });
 }
 
-// Masks, and what they show: forced tokens, lexemes, the end of the text.
+// Masks and what follows from them: forced tokens, lexemes, the end of the text.
 void bind_matcher_masks(nb::class_<Matcher> &matcher) {
   matcher.def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<WithoutGil>())
       .def(
@@ -298,8 +298,8 @@ void bind_matcher_masks(nb::class_<Matcher> &matcher) {
             if (row >= out.shape(0)) throw std::out_of_range("row is outside the bitmask");
             int32_t *to = out.data() + row * out.shape(1);
             size_t words = out.shape(1);
-            Matcher *one[] = {&self};
-            used_without_gil(self, [&] { fill_masks(one, to, words, 1); });
+            Matcher *matchers[] = {&self};
+            used_without_gil(self, [&] { fill_masks(matchers, to, words, 1); });
           },
           "out"_a, "row"_a = 0)
       .def("allowed_count", [](Matcher &self) { return used_without_gil(self, [&] { return self.mask()->count(); }); })
@@ -352,7 +352,7 @@ void bind_matcher_steps(nb::class_<Matcher> &matcher) {
           "text"_a);
 }
 
-// What may follow a text, and completions of it.
+// The tokens that may follow a text, and its completions.
 void bind_matcher_completions(nb::class_<Matcher> &matcher) {
   matcher
       .def(
@@ -367,7 +367,8 @@ void bind_matcher_completions(nb::class_<Matcher> &matcher) {
             return std::make_tuple(to_bytes(out), may_end);
           },
           "after"_a = nb::bytes("", 0))
-      // The names that an object offers next, whether each is required, and whether others may come.
+      // The declared names that may come next in an object, whether each is required, and whether undeclared names may
+      // come.
       .def(
           "key_offers",
           [](Matcher &self,
@@ -450,7 +451,7 @@ void bind_engine(nb::module_ &m) {
         std::set<Matcher *> each(matchers.begin(), matchers.end());
         WithoutGil release;
         std::deque<Use> used;
-        for (Matcher *one : each) used.emplace_back(one->in_use());
+        for (Matcher *matcher : each) used.emplace_back(matcher->in_use());
         fill_masks(matchers, data, words, threads);
       },
       "matchers"_a, "out"_a, "threads"_a = 1);

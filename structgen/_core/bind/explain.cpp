@@ -23,7 +23,7 @@ struct Rule {
   std::string pointer, keyword, detail;
 };
 
-struct Account {
+struct Explanation {
   size_t offset = 0;
   bool complete = false;
   std::string place = "end";
@@ -32,11 +32,11 @@ struct Account {
   std::vector<Rule> rules;
   std::string next;
   bool is_grammar = false;
-  bool expects_tokens = false;  // a token may come that is read whole
-  bool bounded = false;         // another constraint has a say in what may follow
+  bool expects_tokens = false;  // a token that is read whole may come
+  bool bounded = false;         // the text must be in a regular language, too
   std::vector<std::string> terminals, within;
   std::bitset<256> begins;
-  bool optional_space = true;  // white space between tokens may stand, and need not
+  bool optional_space = true;  // white space between tokens may be left out
 };
 
 std::string decoded(std::string_view raw) {
@@ -51,12 +51,12 @@ std::string decoded(std::string_view raw) {
   return out;
 }
 
-class Witnessing {
+class Explainer {
  public:
-  Witnessing(Automaton &a, StepContext &ctx) : a_(a), ctx_(ctx) {}
+  Explainer(Automaton &a, StepContext &ctx) : a_(a), ctx_(ctx) {}
 
-  Account account(const Frame *n, std::string_view text) {
-    size_t i = 0, begin = 0;  // begin: where the scalar or key on top started
+  Explanation explain(const Frame *n, std::string_view text) {
+    size_t i = 0, begin = 0;  // `begin`: where the text of the scalar, string or key on top began
     std::vector<std::pair<int32_t, std::pair<std::string, int64_t>>> path;  // by depth
     for (; n && i < text.size(); ++i) {
       charge();
@@ -78,7 +78,7 @@ class Witnessing {
         while (!path.empty() && path.back().first >= next->depth) path.pop_back();
       n = next;
     }
-    Account out;
+    Explanation out;
     out.offset = i;
     for (auto &p : path) out.path.push_back(p.second);
     if (!n) return out;
@@ -86,17 +86,17 @@ class Witnessing {
     out.expects_tokens = !expected_token_sets(a_, ctx_, n).empty();
     for (int b = 0; b < 256; ++b)
       if (a_.step(ctx_, n, static_cast<uint8_t>(b))) out.next += static_cast<char>(b);
-    each_alternative(n, [&](const Frame *one) {
-      if (const auto *frame = as_if<GrammarFrame>(one)) grammar(*frame, out);
+    each_alternative(n, [&](const Frame *parse) {
+      if (const auto *frame = as_if<GrammarFrame>(parse)) report_grammar(*frame, out);
     });
     while (const auto *list = as_if<AlternativesFrame>(n)) n = list->first;
     if (const auto *json = as_if<JsonFrame>(n); json && json->json)
       out.optional_space = json->options().whitespace != Whitespace::Written;
     std::string_view so_far = text.substr(std::min(begin, i), i - std::min(begin, i));
     int next_byte = i < text.size() ? static_cast<unsigned char>(text[i]) : -1;
-    tell(n, so_far, next_byte, out);
-    nesting(n, next_byte, out);
-    // A number or literal may be right, and what follows it in its array or object not.
+    report_frame(n, so_far, next_byte, out);
+    report_nesting(n, next_byte, out);
+    // A number or literal may be correct although the byte after it is wrong in its array or object.
     const auto *scalar = as_if<ScalarFrame>(n);
     if (scalar && n->parent && a_.text().complete(scalar->text) &&
         (next_byte == ',' || next_byte == ']' || next_byte == '}')) {
@@ -104,28 +104,28 @@ class Witnessing {
       const Frame *after = a_.finish(ctx_, n->parent);
       if (as_if<ContainerFrame>(after)) {
         if (!out.path.empty()) out.path.pop_back();
-        tell(after, {}, next_byte, out);
+        report_frame(after, {}, next_byte, out);
       }
     }
     return out;
   }
 
  private:
-  void tell(const Frame *n, std::string_view so_far, int next_byte, Account &out) {
+  void report_frame(const Frame *n, std::string_view so_far, int next_byte, Explanation &out) {
     switch (n->kind) {
-      case FrameKind::Value: value(*as<ValueFrame>(n)->json, as<ValueFrame>(n)->control, out); break;
-      case FrameKind::String: string(*as<StringFrame>(n), so_far, next_byte, out); break;
-      case FrameKind::Scalar: scalar(*as<ScalarFrame>(n), so_far, next_byte, out); break;
-      case FrameKind::Object: object(*as<ObjectFrame>(n), next_byte, out); break;
-      case FrameKind::Key: key(*as<KeyFrame>(n), so_far, next_byte, out); break;
-      case FrameKind::Array: array(*as<ArrayFrame>(n), next_byte, out); break;
+      case FrameKind::Value: report_value(*as<ValueFrame>(n)->json, as<ValueFrame>(n)->control, out); break;
+      case FrameKind::String: report_string(*as<StringFrame>(n), so_far, next_byte, out); break;
+      case FrameKind::Scalar: report_scalar(*as<ScalarFrame>(n), so_far, next_byte, out); break;
+      case FrameKind::Object: report_object(*as<ObjectFrame>(n), next_byte, out); break;
+      case FrameKind::Key: report_key(*as<KeyFrame>(n), so_far, next_byte, out); break;
+      case FrameKind::Array: report_array(*as<ArrayFrame>(n), next_byte, out); break;
       case FrameKind::Grammar: out.place = "text"; break;
       default: break;
     }
   }
 
-  // A bracket that only the limit on open containers refuses, or the dead end that it makes.
-  void nesting(const Frame *n, int next_byte, Account &out) {
+  // Reports the limit on open containers, if it alone refuses the next bracket or leaves nothing that may follow.
+  void report_nesting(const Frame *n, int next_byte, Explanation &out) {
     const auto *array = as_if<ArrayFrame>(n);
     const bool is_item = array && (array->phase == Phase::Open || array->phase == Phase::AfterComma);
     if (!is<ValueFrame>(n) && !is_item) return;
@@ -141,42 +141,43 @@ class Witnessing {
     out.rules.assign(1, {"", "max_depth", std::to_string(most)});
   }
 
-  // What may come next, in the names of the grammar: lexemes that may begin, and those that are running.
-  void grammar(const GrammarFrame &frame, Account &out) {
+  // Reports the terminals that may begin and the lexemes that are running, by the names of the grammar.
+  void report_grammar(const GrammarFrame &frame, Explanation &out) {
     GrammarControl &g = *frame.grammar;
     out.is_grammar = true;
     for (const GrammarEntry &entry : frame.entries()) {
-      out.bounded |= entry.within != ANYTHING;
-      if (entry.lex == Lexer::FRESH || !g.lexer().ignored_ends(entry.lex).empty()) place(g, entry, out);
+      out.bounded |= entry.outer != ANYTHING;
+      if (entry.lex == Lexer::FRESH || !g.lexer().ignored_ends(entry.lex).empty()) report_position(g, entry, out);
       if (entry.lex == Lexer::FRESH) continue;
       for (const Lexer::Running &running : g.lexer().running(entry.lex)) {
         if (g.lexemes().complete(running.lexeme) || g.lexer().ignores(running.terminal)) continue;
         out.begins |= g.lexemes().first(running.lexeme);
         add(out.within, g.grammar().terminals[running.terminal].name);
-        rules(g, entry, out);
+        report_rules(g, entry, out);
       }
       for (const Lexer::End &end : g.lexer().ends(entry.lex)) {
         GrammarEntry after;
-        if (after_terminal(ctx_, g, entry, end.terminal, &after)) place(g, after, out);
+        if (after_terminal(ctx_, g, entry, end.terminal, &after)) report_position(g, after, out);
       }
     }
   }
 
-  void place(GrammarControl &g, const GrammarEntry &at, Account &out) {
+  // Reports the terminals that may begin at a position, and the rules that are being parsed there.
+  void report_position(GrammarControl &g, const GrammarEntry &at, Explanation &out) {
     for (uint32_t t : g.items().expected(at.set->outlook)) {
       const GrammarTerminal &terminal = g.grammar().terminals[t];
       if (at.brackets == 0 && g.bracket(t) < 0) continue;
-      if (at.within != ANYTHING &&
-          !g.life().lexeme(at.set, at.brackets, t, g.life().plain(t), at.within, nullptr, ctx_.arena))
+      if (at.outer != ANYTHING &&
+          !g.liveness().is_lexeme_live(at.set, at.brackets, t, g.liveness().plain(t), at.outer, nullptr, ctx_.arena))
         continue;
       if (!terminal.name.empty()) add(out.terminals, terminal.name);
       else if (terminal.kind == GrammarTerminal::Text) out.begins |= g.lexemes().first_of(terminal.language);
     }
-    rules(g, at, out);
+    report_rules(g, at, out);
   }
 
-  // The rules that are being parsed there.
-  void rules(GrammarControl &g, const GrammarEntry &at, Account &out) {
+  // Reports the rules that are being parsed at a position.
+  void report_rules(GrammarControl &g, const GrammarEntry &at, Explanation &out) {
     for (const Kernel kernel : std::span(at.set->kernels, at.set->count))
       for (const Item item : g.items().items(kernel))
         if (const uint32_t rule = g.items().head(item); rule < g.grammar().rules.size())
@@ -190,7 +191,7 @@ class Witnessing {
   std::vector<SchemaId> applying(const JsonControl &json, const ValueControl *v) {
     std::vector<SchemaId> all, todo = json.schemas_of(v->obligation);
     const Schema &s = json.schema();
-    // References and applicators of the same place are part of the account.
+    // The schemas of references and applicators that apply to the same value.
     while (!todo.empty()) {
       charge();
       SchemaId id = todo.back();
@@ -205,7 +206,7 @@ class Witnessing {
     return all;
   }
 
-  void value(const JsonControl &json, const ValueControl *v, Account &out) {
+  void report_value(const JsonControl &json, const ValueControl *v, Explanation &out) {
     out.place = "value";
     for (SchemaId id : applying(json, v)) {
       const SchemaNode &s = json.schema().nodes[id];
@@ -236,7 +237,7 @@ class Witnessing {
     return static_cast<uint64_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
   }
 
-  void string(const StringFrame &n, std::string_view so_far, int next_byte, Account &out) {
+  void report_string(const StringFrame &n, std::string_view so_far, int next_byte, Explanation &out) {
     out.place = "string";
     const bool closing = next_byte == '"';
     std::string text = decoded(so_far);
@@ -259,7 +260,7 @@ class Witnessing {
     }
   }
 
-  void scalar(const ScalarFrame &n, std::string_view so_far, int next_byte, Account &out) {
+  void report_scalar(const ScalarFrame &n, std::string_view so_far, int next_byte, Explanation &out) {
     if (!n.json) {
       out.place = "text";
       return;
@@ -267,15 +268,15 @@ class Witnessing {
     out.place = "number";
     if (!so_far.empty() && so_far[0] >= 'f') out.place = "literal";
     static constexpr std::string_view NUMBER_BYTES = "0123456789+-.eE";
-    const bool going_on = next_byte >= 0 && NUMBER_BYTES.find(static_cast<char>(next_byte)) != NUMBER_BYTES.npos;
+    const bool continues = next_byte >= 0 && NUMBER_BYTES.find(static_cast<char>(next_byte)) != NUMBER_BYTES.npos;
     std::string text(so_far);
-    if (going_on) text += static_cast<char>(next_byte);
+    if (continues) text += static_cast<char>(next_byte);
     RegexSpace &space = a_.text().regex();
     for (SchemaId id : applying(*n.json, n.control)) {
       const SchemaNode &s = n.json->schema().nodes[id];
       out.schemas.push_back(s.pointer);
       if (out.place != "number") continue;
-      auto breaks = [&](Re re) { return going_on ? !language_takes(re, text) : !space.matches(re, text); };
+      auto breaks = [&](Re re) { return continues ? !language_takes(re, text) : !space.matches(re, text); };
       auto check = [&](const char *keyword, const std::string &detail, const NumberBounds &only) {
         if (breaks(number_language(space, only))) out.rules.push_back({s.pointer, keyword, detail});
       };
@@ -307,7 +308,7 @@ class Witnessing {
     }
   }
 
-  void object(const ObjectFrame &n, int next_byte, Account &out) {
+  void report_object(const ObjectFrame &n, int next_byte, Explanation &out) {
     out.place = "object";
     const ObjectControl &o = *n.control;
     const KeyUniverse &u = *o.universe;
@@ -324,11 +325,11 @@ class Witnessing {
       if (next_byte == ',' && n.key_count >= s.max_properties)
         out.rules.push_back({s.pointer, "maxProperties", std::to_string(s.max_properties)});
     }
-    keys(n, 0, static_cast<uint32_t>(u.keys.size()), out);
+    report_keys(n, 0, static_cast<uint32_t>(u.keys.size()), out);
   }
 
-  // Those of the universe from `begin` to `end` that may come.
-  void keys(const ObjectFrame &object, uint32_t begin, uint32_t end, Account &out) {
+  // Reports the keys of the universe from index `begin` to `end` that may come.
+  void report_keys(const ObjectFrame &object, uint32_t begin, uint32_t end, Explanation &out) {
     const KeyUniverse &u = *object.control->universe;
     Bits allowed(u.words() + 1);
     object.json->objects().allowed_keys(object.control, object.view(), allowed.data());
@@ -336,11 +337,11 @@ class Witnessing {
       if (bit(allowed.data(), i)) out.keys.push_back(u.keys[i]);
   }
 
-  void key(const KeyFrame &n, std::string_view so_far, int next_byte, Account &out) {
+  void report_key(const KeyFrame &n, std::string_view so_far, int next_byte, Explanation &out) {
     out.place = "key";
     const ObjectFrame &object = *n.object();
     std::string text = decoded(so_far);
-    keys(object, n.match_begin, n.match_end, out);
+    report_keys(object, n.match_begin, n.match_end, out);
     const KeyUniverse &u = *object.control->universe;
     int64_t i = u.find(text);
     const bool closing = next_byte == '"';
@@ -355,7 +356,7 @@ class Witnessing {
     if (object.json->schema().options.ordered && closing && i >= 0) out.rules.push_back({"", "declared order", text});
   }
 
-  void array(const ArrayFrame &n, int next_byte, Account &out) {
+  void report_array(const ArrayFrame &n, int next_byte, Explanation &out) {
     out.place = "array";
     for (SchemaId g : n.control->groups) {
       const SchemaNode &s = n.json->schema().nodes[g];
@@ -366,7 +367,8 @@ class Witnessing {
         out.rules.push_back({s.pointer, "maxItems", std::to_string(s.max_items)});
     }
     if (n.phase != Phase::Open || next_byte == ']') return;
-    if (const ItemControl *item = n.json->arrays().next_item(n.control, n.count)) value(*n.json, item->child, out);
+    if (const ItemControl *item = n.json->arrays().next_item(n.control, n.count))
+      report_value(*n.json, item->child, out);
   }
 
   Automaton &a_;
@@ -389,10 +391,10 @@ nb::object text(const std::string &v) {
 }  // namespace
 
 nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
-  // Tokens that were read whole are no text: the account starts after the last of them.
+  // Tokens that were read whole are not text: the explanation starts after the last of them.
   const Matcher::Whole read = matcher.last_whole();
   const std::string whole = (read.tokens > 0 ? matcher.text().substr(read.bytes) : matcher.text()) + std::string(after);
-  Account account;
+  Explanation explanation;
   {
     WithoutGil release;
     Program::Turn turn(matcher.program(), Program::SEARCH);
@@ -400,35 +402,36 @@ nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
     StepContext ctx{arena};
     Automaton &automaton = matcher.program().automaton();
     const Frame *first = read.tokens > 0 ? read.state : automaton.start(ctx);
-    account = for_caller(Witnessing(automaton, ctx).account(first, whole));
+    explanation = for_caller(Explainer(automaton, ctx).explain(first, whole));
   }
   nb::dict d;
-  d["offset"] = account.offset + (read.tokens > 0 ? read.bytes : 0);
+  d["offset"] = explanation.offset + (read.tokens > 0 ? read.bytes : 0);
   d["tokens_before"] = read.tokens;
-  d["expects_tokens"] = account.expects_tokens;
-  d["complete"] = account.complete;
-  d["place"] = account.place;
+  d["expects_tokens"] = explanation.expects_tokens;
+  d["complete"] = explanation.complete;
+  d["place"] = explanation.place;
   nb::list path;
-  for (auto &[key, index] : account.path) {
+  for (auto &[key, index] : explanation.path) {
     if (index >= 0) path.append(index);
     else path.append(text(key));
   }
   d["path"] = path;
-  d["schemas"] = texts(account.schemas);
+  d["schemas"] = texts(explanation.schemas);
   nb::list rules;
-  for (const Rule &r : account.rules) rules.append(nb::make_tuple(text(r.pointer), text(r.keyword), text(r.detail)));
+  for (const Rule &r : explanation.rules)
+    rules.append(nb::make_tuple(text(r.pointer), text(r.keyword), text(r.detail)));
   d["rules"] = rules;
-  d["keys"] = texts(account.keys);
-  d["missing"] = texts(account.missing);
-  d["optional_space"] = account.optional_space;
-  d["next"] = nb::bytes(account.next.data(), account.next.size());
-  if (!account.is_grammar) return d;
-  d["terminals"] = texts(account.terminals);
-  d["within"] = texts(account.within);
-  d["bounded"] = account.bounded;
+  d["keys"] = texts(explanation.keys);
+  d["missing"] = texts(explanation.missing);
+  d["optional_space"] = explanation.optional_space;
+  d["next"] = nb::bytes(explanation.next.data(), explanation.next.size());
+  if (!explanation.is_grammar) return d;
+  d["terminals"] = texts(explanation.terminals);
+  d["within"] = texts(explanation.within);
+  d["bounded"] = explanation.bounded;
   std::string begins;
   for (size_t b = 0; b < 256; ++b)
-    if (account.begins.test(b)) begins += static_cast<char>(b);
+    if (explanation.begins.test(b)) begins += static_cast<char>(b);
   d["begins"] = nb::bytes(begins.data(), begins.size());
   return d;
 }

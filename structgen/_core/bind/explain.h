@@ -1,5 +1,5 @@
-// Where a text leaves the language of a constraint, and what stood there: the monitors'
-// own account, as plain data that the Python side puts into words.
+// Explains where a text leaves the language of a constraint and what is allowed there, as plain data from which the
+// Python side makes a message.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,13 +10,23 @@
 
 namespace structgen {
 
-// A dict: offset (bytes of the text that can stand), complete, place ("value", "string", "key",
-// "object", "array", "number", "text", "end"), pointer (instance location as key and index steps),
-// schemas (pointers that apply here), rules ([pointer, keyword, detail] broken by the next byte),
-// keys (declared keys that may come), missing (required keys still owed), next (bytes that may follow),
-// optional_space (white space between tokens may be left out). In a grammar also terminals (names of those that may
-// begin), begins (bytes that continue a running lexeme, or begin a terminal without a name), within (names of
-// the running lexemes and rules) and bounded (the text must be in a regular language as well).
+// Returns a dict:
+//   offset          the length of the longest prefix that some completion has, in bytes
+//   tokens_before   the tokens before the text, up to the last one that was read whole
+//   expects_tokens  may a token come that is read whole?
+//   complete        may the text end after `offset`?
+//   place           "value", "string", "key", "object", "array", "number", "literal", "text" or "end"
+//   path            the instance location, as keys and indices
+//   schemas         the pointers of the schemas that apply there
+//   rules           (pointer, keyword, detail) of each rule that the next byte breaks
+//   keys, missing   the declared keys that may come, and the required keys that have not come
+//   next            the bytes that may follow
+//   optional_space  may white space between tokens be left out?
+// In a grammar also:
+//   terminals       the names of the terminals that may begin
+//   begins          the bytes that continue a running lexeme, or begin a terminal without a name
+//   within          the names of the running lexemes and rules
+//   bounded         must the text be in a regular language as well?
 nanobind::dict describe_to_python(Matcher &matcher, std::string_view after);
 
 }  // namespace structgen

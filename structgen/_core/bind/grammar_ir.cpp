@@ -13,7 +13,7 @@ bool has_empty_text(const Plan &plan, const RegexSpace &regex) {
     case Plan::Json: return false;
     case Plan::Grammar: {
       const Grammar &g = plan.grammar->grammar();
-      return !plan.grammar->empty() && g.nullable(static_cast<Symbol>(g.start)) && regex.nullable(g.within);
+      return !plan.grammar->empty() && g.nullable(static_cast<Symbol>(g.start)) && regex.nullable(g.outer_language);
     }
     case Plan::Sequence: return std::all_of(plan.parts.begin(), plan.parts.end(), has);
     case Plan::Union: return std::any_of(plan.parts.begin(), plan.parts.end(), has);
@@ -244,7 +244,7 @@ std::unique_ptr<GrammarControl> grammar_from_ir(const IrPart &ir, TextSpace &spa
   g.contextual = ir.field("contextual").boolean();
   const IrPart within = ir.field("within"), rules = ir.field("rules"), scanners = ir.field("scanners"),
                terminals = ir.field("terminals");
-  if (!within.is_absent()) g.within = re(within);
+  if (!within.is_absent()) g.outer_language = re(within);
   for (size_t i = 0; i < rules.size(); ++i) g.rules.emplace_back(rules[i].text());
   if (ir.has("temperatures")) read_temperatures(ir.field("temperatures"), g);
   for (size_t i = 0; i < scanners.size(); ++i) g.scanners.push_back(re(scanners[i]));
@@ -253,7 +253,7 @@ std::unique_ptr<GrammarControl> grammar_from_ir(const IrPart &ir, TextSpace &spa
   read_lazy(ir.field("lazy"), g);
   read_keywords(ir.field("keywords"), g);
   g.indentation = read_indentation(ir.field("indentation"), g);
-  if (g.within != RegexSpace::ANY_TEXT) {
+  if (g.outer_language != RegexSpace::ANY_TEXT) {
     if (g.contextual || g.indentation.active()) within.fail("joins a contextual or an indented grammar");
     for (const GrammarTerminal &t : g.terminals)
       if (t.kind != GrammarTerminal::Text) within.fail("joins a grammar with terminals that are not regular");

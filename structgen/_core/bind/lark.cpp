@@ -35,21 +35,22 @@ class Writer {
  public:
   explicit Writer(const LarkText &read) : read_(read), texts_(read.texts.size()), nodes_(read.nodes.size()) {}
 
-  const nb::object &text(LarkText::Text one) {
+  const nb::object &text(LarkText::Text id) {
     charge(2);
-    if (!texts_[one].is_valid()) texts_[one] = text_from(read_.texts[one]);
-    return texts_[one];
+    if (!texts_[id].is_valid()) texts_[id] = text_from(read_.texts[id]);
+    return texts_[id];
   }
-  const nb::object &node(uint32_t one) {
+  const nb::object &node(uint32_t id) {
     charge(4);
-    if (!nodes_[one].is_valid()) nodes_[one] = body(read_.nodes[one]);
-    return nodes_[one];
+    if (!nodes_[id].is_valid()) nodes_[id] = body(read_.nodes[id]);
+    return nodes_[id];
   }
   // Of each terminal: its priority, its body, and whether it is a word.
   nb::dict terminals() {
     nb::dict out;
-    for (const LarkText::Definition &one : read_.terminals)
-      out[text(one.name)] = nb::make_tuple(one.priority, node(one.body), LarkGrammar::word_in(read_, one).has_value());
+    for (const LarkText::Definition &definition : read_.terminals)
+      out[text(definition.name)] = nb::make_tuple(definition.priority, node(definition.body),
+                                                  LarkGrammar::word_in(read_, definition).has_value());
     return out;
   }
   nb::list imports() {
@@ -62,81 +63,82 @@ class Writer {
     nb::list rules, terminals, ignore, imports, written;
     const auto met = [](const std::vector<LarkText::Met> &all, auto &&what) {
       nb::list out;
-      for (const LarkText::Met &one : all) out.append(nb::make_tuple(one.depth, what(one.what)));
+      for (const LarkText::Met &use : all) out.append(nb::make_tuple(use.depth, what(use.what)));
       return out;
     };
     const auto texts = [&](const std::vector<LarkText::Text> &all) {
       nb::list out;
-      for (LarkText::Text one : all) out.append(text(one));
+      for (LarkText::Text id : all) out.append(text(id));
       return nb::tuple(out);
     };
-    for (const LarkText::Definition &one : read_.rules)
-      rules.append(nb::make_tuple(text(one.name), static_cast<int>(one.kind), texts(one.parameters),
-                                  one.kind == LarkText::Definition::Declare ? nb::none() : node(one.body),
-                                  all(one.symbols), met(one.literals, [&](uint32_t t) { return text(t); }),
-                                  met(one.uses, [&](uint32_t n) { return node(n); }), one.nothing));
-    for (const LarkText::Definition &one : read_.terminals)
-      terminals.append(nb::make_tuple(text(one.name), static_cast<int>(one.kind), one.priority,
-                                      one.kind == LarkText::Definition::Declare ? nb::none() : node(one.body),
-                                      one.alternatives));
-    for (LarkText::Text one : read_.ignore) ignore.append(text(one));
-    for (const LarkText::Import &one : read_.modules) {
+    for (const LarkText::Definition &rule : read_.rules)
+      rules.append(nb::make_tuple(text(rule.name), static_cast<int>(rule.kind), texts(rule.parameters),
+                                  rule.kind == LarkText::Definition::Declare ? nb::none() : node(rule.body),
+                                  all(rule.symbols), met(rule.literals, [&](uint32_t t) { return text(t); }),
+                                  met(rule.uses, [&](uint32_t n) { return node(n); }), rule.nothing));
+    for (const LarkText::Definition &definition : read_.terminals)
+      terminals.append(
+          nb::make_tuple(text(definition.name), static_cast<int>(definition.kind), definition.priority,
+                         definition.kind == LarkText::Definition::Declare ? nb::none() : node(definition.body),
+                         definition.alternatives));
+    for (LarkText::Text id : read_.ignore) ignore.append(text(id));
+    for (const LarkText::Import &imported : read_.modules) {
       nb::list names;
-      for (auto [what, name] : one.names) names.append(nb::make_tuple(text(what), text(name)));
-      imports.append(nb::make_tuple(one.relative, texts(one.path), names));
+      for (auto [what, name] : imported.names) names.append(nb::make_tuple(text(what), text(name)));
+      imports.append(nb::make_tuple(imported.relative, texts(imported.path), names));
     }
-    for (auto [one, offset] : read_.written) written.append(text(one));
+    for (auto [id, offset] : read_.written) written.append(text(id));
     return nb::make_tuple(rules, terminals, ignore, imports, written);
   }
   nb::object write() {
     nb::dict rules;
-    for (const LarkText::Definition &one : read_.rules)
-      rules[text(one.name)] = nb::make_tuple(node(one.body), all(one.symbols));
+    for (const LarkText::Definition &rule : read_.rules)
+      rules[text(rule.name)] = nb::make_tuple(node(rule.body), all(rule.symbols));
     nb::list ignore, literals;
-    for (LarkText::Text one : read_.ignore) ignore.append(text(one));
-    for (LarkText::Text one : read_.literals) literals.append(text(one));
+    for (LarkText::Text id : read_.ignore) ignore.append(text(id));
+    for (LarkText::Text id : read_.literals) literals.append(text(id));
     return nb::make_tuple(rules, terminals(), ignore, literals, imports(), places(read_.defined), places(read_.used),
                           places(read_.written));
   }
 
  private:
-  nb::object body(const LarkText::Node &one) {
-    switch (one.kind) {
-      case LarkText::Node::Rule: return nb::make_tuple(rule_, text(one.text));
-      case LarkText::Node::Terminal: return nb::make_tuple(terminal_, text(one.text));
-      case LarkText::Node::Sequence: return nb::make_tuple(sequence_, parts(one));
-      case LarkText::Node::Choice: return nb::make_tuple(choice_, parts(one));
-      case LarkText::Node::Use: return nb::make_tuple(use_, text(one.text), parts(one));
+  nb::object body(const LarkText::Node &source) {
+    switch (source.kind) {
+      case LarkText::Node::Rule: return nb::make_tuple(rule_, text(source.text));
+      case LarkText::Node::Terminal: return nb::make_tuple(terminal_, text(source.text));
+      case LarkText::Node::Sequence: return nb::make_tuple(sequence_, parts(source));
+      case LarkText::Node::Choice: return nb::make_tuple(choice_, parts(source));
+      case LarkText::Node::Use: return nb::make_tuple(use_, text(source.text), parts(source));
       case LarkText::Node::Repeat: break;
     }
-    nb::object high = one.high < 0 ? nb::none() : nb::object(nb::int_(one.high));
-    return nb::make_tuple(repeat_, node(read_.children[one.first]), one.low, high, text(one.text));
+    nb::object high = source.high < 0 ? nb::none() : nb::object(nb::int_(source.high));
+    return nb::make_tuple(repeat_, node(read_.children[source.first]), source.low, high, text(source.text));
   }
-  nb::object parts(const LarkText::Node &one) {
-    nb::object out = made(PyTuple_New(one.count));
-    for (uint32_t i = 0; i < one.count; ++i)
-      PyTuple_SET_ITEM(out.ptr(), i, nb::object(node(read_.children[one.first + i])).release().ptr());
+  nb::object parts(const LarkText::Node &source) {
+    nb::object out = made(PyTuple_New(source.count));
+    for (uint32_t i = 0; i < source.count; ++i)
+      PyTuple_SET_ITEM(out.ptr(), i, nb::object(node(read_.children[source.first + i])).release().ptr());
     return out;
   }
   nb::object all(const std::vector<LarkText::Text> &texts) {
     nb::object out = made(PySet_New(nullptr));
-    for (LarkText::Text one : texts)
-      if (PySet_Add(out.ptr(), text(one).ptr())) throw nb::python_error();
+    for (LarkText::Text id : texts)
+      if (PySet_Add(out.ptr(), text(id).ptr())) throw nb::python_error();
     return out;
   }
   nb::dict places(const std::vector<std::pair<LarkText::Text, uint32_t>> &offsets) {
     nb::dict out;
-    for (auto [one, offset] : offsets) out[text(one)] = offset;
+    for (auto [id, offset] : offsets) out[text(id)] = offset;
     return out;
   }
 
   const LarkText &read_;
-  std::vector<nb::object> texts_, nodes_;  // made when they are first needed
+  std::vector<nb::object> texts_, nodes_;  // created when they are first needed
   nb::str rule_{"rule"}, terminal_{"terminal"}, sequence_{"sequence"}, choice_{"choice"}, repeat_{"repeat"},
       use_{"use"};
 };
 
-// A plain grammar that was read, on its way to productions.
+// A plain grammar that has been read, and is lowered to productions.
 class PlainLark {
  public:
   static std::unique_ptr<PlainLark> read(nb::str text) {
@@ -148,49 +150,51 @@ class PlainLark {
 
   nb::dict terminals() const { return Writer(grammar_.read()).terminals(); }
   nb::list imports() const { return Writer(grammar_.read()).imports(); }
-  // In rules, those that are no words.
+  // The literals of rules that are not words.
   nb::list literals() const {
     nb::list out;
-    for (LarkText::Text one : grammar_.read().literals)
-      if (!LarkGrammar::word(grammar_.read().texts[one])) out.append(text_from(grammar_.read().texts[one]));
+    for (LarkText::Text id : grammar_.read().literals)
+      if (!LarkGrammar::word(grammar_.read().texts[id])) out.append(text_from(grammar_.read().texts[id]));
     return out;
   }
 
   nb::object lower(nb::str start, nb::list imported, nb::dict keys, nb::dict literals, nb::dict signs,
                    nb::callable language) {
     std::vector<LarkGrammar::Terminal> defined;
-    for (nb::handle one : imported) defined.push_back({text_to(one[0]), text_to(one[2]), nb::cast<int64_t>(one[1])});
-    for (const LarkText::Definition &one : grammar_.read().terminals) {
-      const std::u32string_view name = grammar_.read().texts[one.name];
-      const auto word = LarkGrammar::word_in(grammar_.read(), one);
+    for (nb::handle entry : imported)
+      defined.push_back({text_to(entry[0]), text_to(entry[2]), nb::cast<int64_t>(entry[1])});
+    for (const LarkText::Definition &definition : grammar_.read().terminals) {
+      const std::u32string_view name = grammar_.read().texts[definition.name];
+      const auto word = LarkGrammar::word_in(grammar_.read(), definition);
       defined.push_back({std::u32string(name),
                          word ? LarkGrammar::of_word(*word) : text_to(nb::object(keys[text_from(name)])),
-                         one.priority});
+                         definition.priority});
     }
     std::unordered_map<std::u32string, LarkGrammar::Literal, KeyedTextHash> known;
     for (auto [text, fact] : literals) known[text_to(text)] = {text_to(fact[0]), text_to(fact[1])};
     const auto suggested = [&](std::u32string_view word) {
-      if (word.size() != 1) return std::u32string();  // longer signs hold what is no word
+      if (word.size() != 1) return std::u32string();  // lark names signs of one character only
       PyObject *name = PyDict_GetItemWithError(signs.ptr(), text_from(word).ptr());
       return name ? text_to(name) : std::u32string();
     };
     if (!grammar_.find(text_to(start), std::move(defined), known, suggested)) return nb::none();
-    // What Python knows of a pattern: is it one, its longest text, its length, how it is shown, its language.
+    // Python's facts about a terminal: is it a pattern, its longest text, its length, its text for messages, its
+    // language.
     std::unordered_map<std::u32string, nb::object, KeyedTextHash> facts;
-    for (LarkGrammar::Terminal &one : grammar_.terminals) {
-      if (LarkGrammar::word_of(one.key)) continue;
-      nb::object fact = language(text_from(one.name), text_from(one.key));
+    for (LarkGrammar::Terminal &terminal : grammar_.terminals) {
+      if (LarkGrammar::word_of(terminal.key)) continue;
+      nb::object fact = language(text_from(terminal.name), text_from(terminal.key));
       if (fact.is(nb::none())) return nb::none();
-      one.is_pattern = nb::cast<bool>(fact[0]);
-      one.widest = nb::cast<int64_t>(fact[1]);
-      one.length = nb::cast<int64_t>(fact[2]);
-      facts[one.name] = fact;
+      terminal.is_pattern = nb::cast<bool>(fact[0]);
+      terminal.widest = nb::cast<int64_t>(fact[1]);
+      terminal.length = nb::cast<int64_t>(fact[2]);
+      facts[terminal.name] = fact;
     }
     grammar_.sort();
     nb::list terminals, ignored;
-    for (const LarkGrammar::Terminal &one : grammar_.terminals) {
+    for (const LarkGrammar::Terminal &terminal : grammar_.terminals) {
       charge(15);  // tuples and texts for Python
-      if (const auto word = LarkGrammar::word_of(one.key)) {
+      if (const auto word = LarkGrammar::word_of(terminal.key)) {
         const nb::object text = text_from(*word);
         // An escape can name half of a surrogate pair, which no UTF-8 text contains.
         const bool spelled =
@@ -198,11 +202,11 @@ class PlainLark {
         const nb::object language = spelled ? nb::make_tuple("literal", text) : nb::make_tuple("empty");
         terminals.append(nb::make_tuple("text", made(PyObject_Repr(text.ptr())), language, 0));
       } else {
-        const nb::object &fact = facts[one.name];
+        const nb::object &fact = facts[terminal.name];
         terminals.append(nb::make_tuple("text", fact[3], fact[4], 0));
       }
     }
-    for (uint32_t one : grammar_.ignored()) ignored.append(one);
+    for (uint32_t terminal : grammar_.ignored()) ignored.append(terminal);
     Bodies bodies = grammar_.bodies();
     const std::vector<std::string> rules = grammar_.rule_names(), leaves = grammar_.terminal_names();
     Lowering lowered(bodies, rules, leaves);
@@ -215,10 +219,10 @@ class PlainLark {
  private:
   PlainLark(std::unique_ptr<std::u32string> text, LarkText read) : text_(std::move(text)), grammar_(std::move(read)) {}
 
-  // Lark may take the name that such a text suggests for that of another one.
+  // Does a text contain a name that lark gives to anonymous terminals? Then lark could confuse two terminals.
   static bool names_anonymous(const LarkText &read) {
-    return std::any_of(read.written.begin(), read.written.end(), [&](auto &one) {
-      std::u32string text(read.texts[one.first]);
+    return std::any_of(read.written.begin(), read.written.end(), [&](auto &entry) {
+      std::u32string text(read.texts[entry.first]);
       charge(1 + text.size() / 4);
       const bool ascii = std::all_of(text.begin(), text.end(), [](char32_t c) { return c < 0x80; });
       for (char32_t &c : text)

@@ -20,7 +20,7 @@ namespace structgen {
 namespace {
 
 constexpr uint64_t TEXT_BYTES_PER_UNIT = 32;  // of a string that Python may have to encode, and that is copied here
-constexpr uint64_t READ_NODE = 10, READ_KEYWORD = 4;        // units of work, without what a keyword lists
+constexpr uint64_t READ_NODE = 10, READ_KEYWORD = 4;        // units of work, without the lists inside a keyword
 constexpr uint32_t MOST_NESTED = 500, MOST_PLANS = 50'000;  // constraints inside each other; in all
 
 std::string_view text_of(nb::handle h) {
@@ -35,7 +35,7 @@ std::string_view text_of(nb::handle h) {
 }
 
 uint64_t count_of(nb::handle h) {
-  // Counts beyond 64 bits bound nothing that fits in memory.
+  // A count beyond 64 bits never matters, since nothing that large fits in memory.
   int overflow = 0;
   long long x = PyLong_AsLongLongAndOverflow(h.ptr(), &overflow);
   if (overflow > 0) return UNBOUNDED - 1;
@@ -46,7 +46,7 @@ uint64_t count_of(nb::handle h) {
   return static_cast<uint64_t>(x);
 }
 
-// Calls `each` for the parts of a tuple, as the IR has them, or of another sequence; `size` gets their number first.
+// Calls `each` for the parts of a tuple or of another sequence. For a tuple, calls `size` with their number first.
 template <class Size, class Each>
 void for_each_part(nb::handle h, const Size &size, const Each &each) {
   if (!PyTuple_CheckExact(h.ptr())) {
@@ -58,15 +58,15 @@ void for_each_part(nb::handle h, const Size &size, const Each &each) {
   for (Py_ssize_t i = 0; i < count; ++i) each(nb::handle(PyTuple_GET_ITEM(h.ptr(), i)));
 }
 
-// What `read` makes of each part.
+// Calls `read` with each part, and returns the results.
 template <class Made, class Read>
-std::vector<Made> each_of(nb::handle h, const Read &read) {
+std::vector<Made> read_each(nb::handle h, const Read &read) {
   std::vector<Made> out;
   for_each_part(h, [&](size_t count) { out.reserve(count); }, [&](nb::handle x) { out.push_back(read(x)); });
   return out;
 }
 
-// `x[0]` and `x[1]`; `x` holds them.
+// Returns `x[0]` and `x[1]`.
 std::pair<nb::object, nb::object> pair_of(nb::handle x) {
   if (PyTuple_CheckExact(x.ptr()) && PyTuple_GET_SIZE(x.ptr()) == 2)
     return {nb::borrow(PyTuple_GET_ITEM(x.ptr(), 0)), nb::borrow(PyTuple_GET_ITEM(x.ptr(), 1))};
@@ -85,17 +85,17 @@ struct NodeReader {
     return i;
   }
   std::vector<SchemaId> ids(nb::handle h) const {
-    return each_of<SchemaId>(h, [&](nb::handle x) { return id(x); });
+    return read_each<SchemaId>(h, [&](nb::handle x) { return id(x); });
   }
   std::vector<std::vector<SchemaId>> id_lists(nb::handle h) const {
-    return each_of<std::vector<SchemaId>>(h, [&](nb::handle x) {
+    return read_each<std::vector<SchemaId>>(h, [&](nb::handle x) {
       charge(2);
       return ids(x);
     });
   }
   std::vector<std::string> texts(nb::handle h) const {
-    return each_of<std::string>(h, [](nb::handle x) {
-      charge();  // for its place in the list, which is made at once
+    return read_each<std::string>(h, [](nb::handle x) {
+      charge();  // for its slot in the list, which is allocated at once
       return std::string(text_of(x));
     });
   }
@@ -173,7 +173,7 @@ const std::unordered_map<std::string_view, Handler> HANDLERS = {
     {"maxItems", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.max_items = count_of(v); }},
     {"properties",
      [](const NodeReader &r, SchemaNode &n, nb::handle v) {
-       n.properties = each_of<std::pair<std::string, SchemaId>>(v, [&](nb::handle x) {
+       n.properties = read_each<std::pair<std::string, SchemaId>>(v, [&](nb::handle x) {
          charge(4);
          const auto [name, id] = pair_of(x);
          return std::pair{std::string(text_of(name)), r.id(id)};
@@ -203,7 +203,8 @@ const std::unordered_map<std::string_view, Handler> HANDLERS = {
 };
 
 // ("flexible", blanks, indentation), ("written", indent or None, spaces before and after ',' and ':'), or
-// ("table", where gaps begin, rows): a row is where ' ', '\t', '\n', '\r' lead, and the tokens that may follow.
+// ("table", the states where gaps begin, rows). A row has the next states after ' ', '\t', '\n' and '\r', and whether a
+// value and a closing bracket may follow.
 void read_whitespace(nb::handle ir, JsonOptions &o) {
   const std::string_view kind = text_of(ir[0]);
   if (kind == "flexible") {
@@ -215,14 +216,14 @@ void read_whitespace(nb::handle ir, JsonOptions &o) {
   }
   if (kind == "table") {
     o.whitespace = Whitespace::Table;
-    for (nb::handle one : nb::cast<nb::list>(nb::list(ir[2]))) {
+    for (nb::handle columns : nb::cast<nb::list>(nb::list(ir[2]))) {
       SpaceRow row;
       for (int i = 0; i < 4; ++i) {
-        const int next = nb::cast<int>(one[i]);
+        const int next = nb::cast<int>(columns[i]);
         row.next[i] = next < 0 ? SpaceRow::NONE : static_cast<uint16_t>(next);
       }
-      row.goes_on = nb::cast<bool>(one[4]);
-      row.closes = nb::cast<bool>(one[5]);
+      row.goes_on = nb::cast<bool>(columns[4]);
+      row.closes = nb::cast<bool>(columns[5]);
       o.rows.push_back(row);
     }
     if (o.rows.size() < 2 || o.rows.size() >= SPACE_RETURN)
@@ -269,9 +270,9 @@ JsonOptions read_options(nb::dict options) {
   return o;
 }
 
-// Reads a part of a schema. If the part has another shape than expected, throws an error with its name, `part()`.
+// Calls `read` for a part of a schema. If the part has an unexpected shape, throws an error with its name, `part()`.
 template <class Part, class Read>
-auto checked(const Part &part, const Read &read) {
+auto read_checked(const Part &part, const Read &read) {
   auto malformed = [&] {
     return std::invalid_argument("malformed IR: " + part() + " has another shape than the core expects");
   };
@@ -291,7 +292,7 @@ Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
   nb::dict d = nb::cast<nb::dict>(ir);
   nb::object nodes = d["nodes"];
   const size_t count = nb::len(nodes);
-  // subtle: nodes are large, and made one by one: a limit that ends the reading then has little to destroy.
+  // subtle: nodes are large, so they are made one by one. If a limit ends the reading, few of them must be destroyed.
   schema.nodes.reserve(count);
   schema.root = nb::cast<uint32_t>(d["root"]);
   if (schema.root >= count) throw std::invalid_argument("schema root out of range");
@@ -313,8 +314,8 @@ Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
       if (it == HANDLERS.end())
         throw std::invalid_argument("the core does not know the keyword " + std::string(text_of(key)) + " at " +
                                     n.pointer);
-      checked([&] { return "the keyword " + std::string(it->first) + " at " + n.pointer; },
-              [&] { it->second(reader, n, value); });
+      read_checked([&] { return "the keyword " + std::string(it->first) + " at " + n.pointer; },
+                   [&] { it->second(reader, n, value); });
     }
     if (n.values.size() > space.limits().listed_containers)
       throw LimitError("enum lists " + std::to_string(n.values.size()) + " arrays and objects at " + n.pointer + "; " +
@@ -325,9 +326,10 @@ Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
   return schema;
 }
 
-// JSON strings can escape every control character, so the space takes them as spellable; outside
-// JSON those that no token holds must go. Only an expression that may *need* one of them is touched:
-// otherwise each of its leaves keeps a member, and what is alive stays alive.
+// Finds expressions that may need a control character that no token contains. JSON strings can escape every control
+// character, so the space treats all of them as spellable. Outside JSON, the characters that no token contains must be
+// removed from the language. That matters only if an expression may *need* one of them: otherwise each of its leaves
+// keeps a character that can be written, and every live state stays live.
 class MissingControls {
  public:
   explicit MissingControls(const std::bitset<256> &spellable) : spellable_(spellable) {}
@@ -335,7 +337,7 @@ class MissingControls {
   bool may_be_needed(nb::handle ir, int depth = 0) {
     charge(4);
     if (depth > 500 || stack_is_short()) return true;
-    if (!seen_.insert(ir.ptr()).second) return false;  // the answer was no, or the search would be over
+    if (!seen_.insert(ir.ptr()).second) return false;  // subtle: the first visit returned false, or is still running
     const std::string_view kind = text_of(ir[0]);
     if (kind == "literal") return holds_one(ir[1]);
     if (kind == "literals") {
@@ -369,12 +371,12 @@ class MissingControls {
   }
 
   const std::bitset<256> &spellable_;
-  std::unordered_set<PyObject *> seen_;  // equal parts are often one object
+  std::unordered_set<PyObject *> seen_;  // a part that occurs several times is often one object
 };
 
 Schema checked_schema(const IrPart &ir, TextSpace &space, RegexCache &cache) {
-  Schema schema =
-      checked([] { return std::string("the JSON Schema"); }, [&] { return read_schema(ir.value(), space, cache); });
+  Schema schema = read_checked([] { return std::string("the JSON Schema"); },
+                               [&] { return read_schema(ir.value(), space, cache); });
   space.prepare_host_names();
   return schema;
 }
@@ -418,9 +420,10 @@ Plan::Texts texts_of(const Plan &plan, RegexSpace &regex) {
   return Plan::Some;
 }
 
-// May its text end after any of its characters? Then it is complete wherever it could be cut. False: not known to.
+// Is every text complete after each of its characters? Then it is complete wherever it is cut. May return false
+// although it is.
 bool ends_anywhere(const Plan &plan, RegexSpace &regex) {
-  constexpr size_t MOST = 100;  // states: those of texts over a set of characters are a dozen
+  constexpr size_t MOST = 100;  // states to search; the texts over a set of characters need about a dozen
   if (plan.kind != Plan::Regex || !regex.nullable(plan.re)) return false;
   std::set<std::pair<Re, uint8_t>> known{{plan.re, 0}};
   std::vector<std::pair<Re, uint8_t>> pending{{plan.re, 0}};
@@ -431,20 +434,20 @@ bool ends_anywhere(const Plan &plan, RegexSpace &regex) {
     const Row &row = regex.row(re);
     for (size_t byte = 0; byte < row.size(); ++byte) {
       if (row[byte] == RegexSpace::EMPTY) continue;
-      const char one = static_cast<char>(byte);
-      const std::pair next{row[byte], lacking_after(lacking, {&one, 1})};
+      const char c = static_cast<char>(byte);
+      const std::pair next{row[byte], lacking_after(lacking, {&c, 1})};
       if (known.insert(next).second) pending.push_back(next);
     }
   }
   return true;
 }
 
-// Plans own their parts, so that a part which the IR shares is read as often as it stands there.
+// Plans own their parts, so a part that occurs in the IR several times is read each time.
 class PlanReader {
  public:
   PlanReader(TextSpace &space, RegexCache &cache) : space_(space), cache_(cache) {}
 
-  // `depth`: of the plan's first frame; `nested`: constraints that it is inside of.
+  // `depth`: the depth of the plan's first frame; `nested`: the number of constraints around it.
   std::unique_ptr<Plan> read(const IrPart &ir, int32_t depth, uint32_t nested) {
     std::unique_ptr<Plan> plan = read_plan(ir, depth, nested);
     if (nested > 0) plan->texts = texts_of(*plan, space_.regex());
@@ -505,7 +508,7 @@ void PlanReader::read_counted(Plan &plan, const IrPart &ir, int32_t depth, uint3
     plan.re = RegexSpace::EPSILON;
     return;
   }
-  plan.max_tokens = std::max<uint64_t>(most, 1);  // what has no empty text needs a token
+  plan.max_tokens = std::max<uint64_t>(most, 1);  // a part without the empty text needs a token
   plan.cuts = cuts && !ends_anywhere(part, space_.regex());
 }
 
@@ -533,7 +536,7 @@ std::unique_ptr<Plan> PlanReader::read_plan(const IrPart &ir, int32_t depth, uin
   }
   if (kind == "grammar") {
     plan->kind = Plan::Grammar;
-    // The regular expressions of a grammar are read without the frame that a text of its own would have.
+    // A grammar's regular expressions become terminals, so they get no plan and no frame.
     plan->grammar = grammar_from_ir(
         content, space_, [&](const IrPart &part) { return read_regex(part); },
         [&](const IrPart &part) { return read(part, depth + 1, nested + 1); });

@@ -6,7 +6,7 @@
 namespace structgen {
 namespace {
 
-constexpr size_t MOST_TOKENS = 1'000;  // of a set: each is an edge of its own for each place
+constexpr size_t MOST_TOKENS = 1'000;  // of a token set: each token is an edge of its own at each position
 
 BinaryGrammar canvas_grammar(const Plan &plan, TextSpace &space) {
   if (plan.kind == Plan::Regex) return {plan.re, space};
@@ -15,7 +15,7 @@ BinaryGrammar canvas_grammar(const Plan &plan, TextSpace &space) {
 }
 
 constexpr uint64_t STEPS = 81, TEXT = 82;
-constexpr size_t SPARSE = 32;  // times as many ids as an arc has tokens: then they are kept as a list
+constexpr size_t SPARSE = 32;  // an arc with fewer than 1/32 of all tokens stores a list of ids
 
 }  // namespace
 
@@ -43,14 +43,14 @@ std::string canvas_obstacle(const Plan &plan, TextSpace &space) {
     case Plan::Json: return "a JSON Schema";
     case Plan::Sequence:
       if (plan.max_tokens > 0) return "a part with a limit of tokens";
-      return "a sequence of constraints that are no regular expressions";
-    case Plan::Union: return "a choice between constraints that are no regular expressions";
+      return "a sequence of constraints that are not regular expressions";
+    case Plan::Union: return "a choice between constraints that are not regular expressions";
     case Plan::Grammar: break;
   }
   const Grammar &g = plan.grammar->grammar();
   if (g.indentation.active()) return "a grammar whose lines are indented";
   if (g.contextual && g.lexing != Lexing::Scannerless) return "a grammar with a contextual lexer";
-  if (g.within != RegexSpace::ANY_TEXT) return "a grammar together with another constraint on the whole text";
+  if (g.outer_language != RegexSpace::ANY_TEXT) return "a grammar together with another constraint on the whole text";
   for (const GrammarTerminal &t : g.terminals)
     if (t.kind == GrammarTerminal::Constraint) return "a grammar that holds another constraint";
   for (const GrammarTerminal &t : g.terminals) {
@@ -103,7 +103,8 @@ uint32_t CanvasArcs::begin(uint32_t boundary, uint32_t terminal) {
   return begin_index_[key] = made;
 }
 
-// Reads `text` into a terminal, and what the terminal leaves of it into others.
+// Reads `text` from state `s` of a terminal on. If the terminal may end before the text does, `rest_of` reads the rest
+// into the terminals that may follow.
 template <class RestOf>
 void CanvasArcs::read(uint32_t terminal, LexemeState s, std::string_view text, std::vector<Step> &out,
                       const RestOf &rest_of) {
@@ -119,8 +120,8 @@ void CanvasArcs::read(uint32_t terminal, LexemeState s, std::string_view text, s
   if (lexemes.complete(s)) out.push_back({Kind::Boundary, terminal, boundary(lexemes.after(s))});
 }
 
-// The steps of a rest are made of those of shorter rests. Unknown ones are found first, on an explicit stack: a token
-// may have thousands of bytes, each a lexeme.
+// The steps of a rest are computed from the steps of shorter rests. Unknown shorter rests come first, on an explicit
+// stack, since a token may have thousands of bytes, each of them a lexeme.
 uint32_t CanvasArcs::rest(uint32_t terminal, Re after, std::string_view text) {
   struct Query {
     uint32_t set;
@@ -146,7 +147,7 @@ uint32_t CanvasArcs::rest(uint32_t terminal, Re after, std::string_view text) {
       open.push_back(shorter);
       return NONE;
     };
-    if (!rest_of_.contains(now.key)) {  // the stack may have had it twice
+    if (!rest_of_.contains(now.key)) {  // the stack may contain it twice
       const uint32_t at = boundary(now.after);
       for (uint32_t next : follower_sets_[now.set])
         if (const uint32_t run = begin(at, next); run != NONE) read(next, runs_[run].lexeme, now.text, steps, known);
@@ -176,19 +177,19 @@ const std::vector<CanvasArcs::Step> &CanvasArcs::steps(uint32_t run, uint32_t to
   std::vector<Step> out;
   const std::string_view text = vocabulary().token(token);
   auto rest_of = [&](uint32_t terminal, Re after, std::string_view left) { return rest(terminal, after, left); };
-  if (!text.empty()) read(runs_[run].terminal, runs_[run].lexeme, text, out, rest_of);  // the end of a text has none
+  if (!text.empty()) read(runs_[run].terminal, runs_[run].lexeme, text, out, rest_of);  // special tokens have no text
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return single_[key] = std::move(out);
 }
 
-// Walks all tokens at once.
+// Walks the trie of all tokens.
 class CanvasArcs::Walk {
  public:
   Walk(CanvasArcs &arcs, uint32_t terminal) : arcs_(arcs), v_(arcs.vocabulary()), terminal_(terminal) {}
 
-  // All nodes in order, with the states of those above each.
-  void all(LexemeState begin) {
+  // Visits all nodes in order, with the states of the nodes above each one.
+  void visit_all(LexemeState begin) {
     Lexemes &lexemes = arcs_.space_.lexemes();
     std::vector<LexemeState> states{begin};
     for (Vocabulary::Node node = Vocabulary::ROOT + 1; node < v_.end(Vocabulary::ROOT);) {
@@ -201,17 +202,17 @@ class CanvasArcs::Walk {
       }
       states.push_back(to);
       if (!v_.ids(node).empty()) {
-        if (arcs_.goes_on(to)) take({Kind::Run, terminal_, arcs_.run(terminal_, to)}, v_.ids(node));
-        if (lexemes.complete(to)) take({Kind::Boundary, terminal_, arcs_.boundary(lexemes.after(to))}, v_.ids(node));
+        if (arcs_.goes_on(to)) add({Kind::Run, terminal_, arcs_.run(terminal_, to)}, v_.ids(node));
+        if (lexemes.complete(to)) add({Kind::Boundary, terminal_, arcs_.boundary(lexemes.after(to))}, v_.ids(node));
       }
-      if (lexemes.complete(to)) ended(node, lexemes.after(to));
+      if (lexemes.complete(to)) add_rests(node, lexemes.after(to));
       ++node;
     }
   }
 
   std::vector<Arc> finish() {
     std::vector<Arc> out;
-    for (auto &[step, ids] : found_) {
+    for (auto &[step, ids] : arcs_by_step_) {
       Arc arc{step, {}, {}};
       std::sort(ids.begin(), ids.end());
       ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
@@ -227,8 +228,8 @@ class CanvasArcs::Walk {
   }
 
  private:
-  // The terminal ends at `node`: all tokens below it have a rest.
-  void ended(Vocabulary::Node node, Re after) {
+  // Adds the tokens below `node`, where the terminal may end: each of them has a rest.
+  void add_rests(Vocabulary::Node node, Re after) {
     std::bitset<256> begins;
     Lexemes &lexemes = arcs_.space_.lexemes();
     for (uint32_t next : arcs_.follower_sets_[arcs_.followers_[terminal_]])
@@ -239,33 +240,32 @@ class CanvasArcs::Walk {
     for (Vocabulary::Node child = node + 1; child < v_.end(node); child = v_.end(child)) {
       if (!begins.test(v_.byte(child))) continue;
       const auto [from, to] = v_.places_within(child);
-      for (uint32_t place = from; place < to;) {
-        const std::string_view text = v_.token_at(place);
+      for (uint32_t i = from; i < to; ++i) {
+        const std::string_view text = v_.token_at(i);
         const uint32_t left = arcs_.rest(terminal_, after, text.substr(depth));
         if (left != NONE) {
-          const uint32_t id = v_.id_at(place);
-          take({Kind::Rest, terminal_, left}, {&id, 1});
+          const uint32_t id = v_.id_at(i);
+          add({Kind::Rest, terminal_, left}, {&id, 1});
         }
-        ++place;
       }
     }
   }
 
-  void take(const Step &step, std::span<const uint32_t> ids) {
-    std::vector<uint32_t> &known = found_[step];
+  void add(const Step &step, std::span<const uint32_t> ids) {
+    std::vector<uint32_t> &known = arcs_by_step_[step];
     known.insert(known.end(), ids.begin(), ids.end());
   }
 
   CanvasArcs &arcs_;
   const Vocabulary &v_;
   uint32_t terminal_;
-  std::map<Step, std::vector<uint32_t>> found_;
+  std::map<Step, std::vector<uint32_t>> arcs_by_step_;
 };
 
 const std::vector<CanvasArcs::Arc> &CanvasArcs::arcs(uint32_t run) {
   if (!runs_[run].arcs) {
     Walk walk(*this, runs_[run].terminal);
-    walk.all(runs_[run].lexeme);
+    walk.visit_all(runs_[run].lexeme);
     // subtle: the walk has made runs, and may have moved them.
     runs_[run].arcs = std::make_unique<std::vector<Arc>>(walk.finish());
   }

@@ -2,8 +2,8 @@
 //
 // A *run* is a terminal that is being read. A *boundary* is a position between two terminals; it is identified by what
 // must not come next there (see text/lexemes.h). A *rest* is the part of a token after a terminal that ended inside it.
-// Rests in which the same terminals lead to the same positions are one, so a vocabulary has few of them. All of this
-// belongs to a constraint and a vocabulary, and is independent of a canvas.
+// Rests with the same steps are merged, so a vocabulary has few of them. All of this belongs to a constraint and a
+// vocabulary, and is independent of a canvas.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ class CanvasArcs {
   enum class Kind : uint8_t { Run, Boundary, Rest };
   struct Step {
     Kind kind;
-    uint32_t terminal;  // that is read, or has been read
+    uint32_t terminal;  // the one that is being read (Run), or has ended (Boundary, Rest)
     uint32_t to;
     auto operator<=>(const Step &) const = default;
   };
@@ -52,11 +52,11 @@ class CanvasArcs {
 
   // The run of a terminal that begins at a boundary; NONE if it may not begin there.
   uint32_t begin(uint32_t boundary, uint32_t terminal);
-  // Where tokens lead from a run, each step once.
+  // The steps of all tokens from a run; each step occurs once, with its tokens.
   const std::vector<Arc> &arcs(uint32_t run);
-  // Where one token leads.
+  // The steps of one token from a run.
   const std::vector<Step> &steps(uint32_t run, uint32_t token);
-  // Where a rest leads.
+  // The steps of a rest from the start of a terminal.
   const std::vector<Step> &steps_of_rest(uint32_t rest) const { return rests_[rest]; }
 
  private:
@@ -77,7 +77,7 @@ class CanvasArcs {
 
   TextSpace &space_;
   BinaryGrammar grammar_;
-  std::vector<uint32_t> followers_;  // by terminal: which set of terminals may follow it, by number
+  std::vector<uint32_t> followers_;  // by terminal: the index in `follower_sets_` of the terminals that may follow
   std::vector<std::vector<uint32_t>> follower_sets_;
   std::vector<Run> runs_;
   std::unordered_map<uint64_t, uint32_t> run_index_;

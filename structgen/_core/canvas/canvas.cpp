@@ -10,7 +10,7 @@
 namespace structgen {
 namespace {
 
-// Puts a derivation into `out`, token by token. For canvases without gaps.
+// Writes the tokens of a derivation into `out`. For canvases without gaps.
 class Derivation {
  public:
   Derivation(const BinaryGrammar &g, const SpanChart &chart, CanvasReading &reading, size_t nodes,
@@ -26,13 +26,13 @@ class Derivation {
       charge();
       const Span span = todo.back();
       todo.pop_back();
-      // Units first, so that a circle of them ends; each once.
+      // The symbols that unit rules lead to, each once, so that a cycle of unit rules ends.
       std::vector<uint32_t> same{span.symbol};
       for (size_t i = 0; i < same.size(); ++i) {
         charge();
         const uint32_t s = same[i];
         if (s < g_.terminal_count()) {
-          reading_.tokens(s, span.from, span.to, preferred_, out_);
+          reading_.write_tokens(s, span.from, span.to, preferred_, out_);
           break;
         }
         uint32_t middle = 0;
@@ -98,7 +98,7 @@ struct Canvas::Filled {
       if (lattice.nodes[i].is_start) starts.push_back(i);
       if (lattice.nodes[i].is_end) ends.push_back(i);
     }
-    reading.tell(chart);
+    reading.add_terminals(chart);
     has_text = chart.fill(starts, ends);
   }
 
@@ -144,7 +144,7 @@ void Canvas::solve() {
   const CanvasLattice &lattice = filled.lattice;
   nodes_ = lattice.nodes.size();
   ++charts_;
-  known_ = false;  // a limit may be met below
+  known_ = false;  // for the case that a limit is reached below
   completable_ = filled.has_text || !lattice.empty_from.empty();
   for (auto &mask : masks_) mask.assign(arcs.vocabulary().words(), 0);
   auto closes = static_cast<uint32_t>(form_.cells.size());  // the first cell that a closing token may fill
@@ -152,7 +152,7 @@ void Canvas::solve() {
   if (completable_ && !has_gap(form_)) witness_ = filled.completion(g, preferred_, form_);
   if (filled.has_text) {
     filled.chart.find_useful();
-    filled.reading.masks(filled.chart, masks_);
+    filled.reading.fill_masks(filled.chart, masks_);
     for (uint32_t u : filled.starts)
       for (uint32_t v : filled.ends)
         if (filled.chart.has(g.start, u, v)) closes = std::min(closes, lattice.nodes[v].position);
@@ -180,7 +180,7 @@ bool Canvas::commit(size_t cell, uint32_t token) {
   CanvasCell &at = form_.cells[cell];
   if (at.kind == CanvasCell::Fixed) return at.token == token;
   if (at.kind == CanvasCell::Gap)
-    throw std::invalid_argument("a gap holds any number of tokens, so none can be put into it");
+    throw std::invalid_argument("a gap holds any number of tokens, so a single token cannot be put into it");
   if (!known_) solve();
   if (!completable_ || !may_be(cell, token)) return false;
   // After the text of the known completion, any closing token may fill a cell, unless some cells may be skipped.
@@ -190,12 +190,13 @@ bool Canvas::commit(size_t cell, uint32_t token) {
   if (!agrees && !solved_) before = form_;
   at = {CanvasCell::Fixed, token, {}};
   std::erase_if(form_.skips, [&](const auto &skip) { return skip.first <= cell && cell < skip.second; });
-  if (agrees || solved_) {  // of the masks as they are a token alone is always right
+  if (agrees || solved_) {  // masks of the current form are exact for one token
     if (!agrees) witness_.reset();
     solved_ = false;
     return true;
   }
-  // subtle: whether it can be completed takes half a chart, and masks that are too wide do for the next question.
+  // subtle: deciding whether the canvas can be completed takes half a chart. The old masks stay: they allow too much,
+  // which is good enough for the next commit.
   Program::Turn turn(*program_->program, Program::SEARCH);
   const Uncounted own;  // a canvas has limits of its own
   std::optional<std::vector<uint32_t>> completion;
@@ -208,7 +209,7 @@ bool Canvas::commit(size_t cell, uint32_t token) {
       return false;
     }
     if (!has_gap(form_)) completion = filled.completion(program_->arcs->grammar(), preferred_, form_);
-  } catch (...) {  // a limit: nothing is known of the token
+  } catch (...) {  // a limit was reached: whether the token is allowed is unknown
     form_ = std::move(before);
     throw;
   }
@@ -220,7 +221,7 @@ void Canvas::reopen(size_t cell) {
   CanvasCell &at = form_.cells[cell];
   if (at.kind != CanvasCell::Fixed) return;
   at = {};
-  solved_ = known_ = false;  // subtle: what completed the canvas before still does
+  solved_ = known_ = false;  // subtle: the witness stays, since it still completes the canvas
 }
 
 std::optional<std::vector<uint32_t>> Canvas::completion(const std::vector<uint32_t> &preferred) {
@@ -264,7 +265,7 @@ std::optional<Canvas::Weighed> Canvas::draw(const float *log_p, size_t stride, s
   filled.chart.find_useful();
   CanvasPaths paths(arcs, form_, filled.lattice, filled.chart, CanvasPaths::Of::All, log_p, stride);
   if (std::isinf(paths.total())) return std::nullopt;
-  size_t left = filled.chart.words_left();  // for all tries
+  size_t words_left = filled.chart.words_left();  // shared by all tries
   for (size_t i = 0; i < tries; ++i) {
     std::vector<uint32_t> tokens = paths.read(&chance, CLOSED);
     CanvasForm fixed;
@@ -273,17 +274,18 @@ std::optional<Canvas::Weighed> Canvas::draw(const float *log_p, size_t stride, s
       if (tokens[p] != CLOSED && !is_closing) fixed.cells.push_back({CanvasCell::Fixed, tokens[p], {}});
     }
     CanvasLimits rest = limits_;
-    rest.words = left;
-    Filled one(arcs, fixed, rest);
-    one.chart.find_useful();
-    const double ways = CanvasPaths(arcs, fixed, one.lattice, one.chart, CanvasPaths::Of::All, nullptr, 0).total();
-    left = one.chart.words_left();
+    rest.words = words_left;
+    Filled drawn(arcs, fixed, rest);
+    drawn.chart.find_useful();
+    const double log_derivations =
+        CanvasPaths(arcs, fixed, drawn.lattice, drawn.chart, CanvasPaths::Of::All, nullptr, 0).total();
+    words_left = drawn.chart.words_left();
     const double u = static_cast<double>(chance() >> 11) * 0x1p-53;
-    if (u < std::exp(-ways)) return Weighed{std::move(tokens), paths.total()};
+    if (u < std::exp(-log_derivations)) return Weighed{std::move(tokens), paths.total()};
   }
-  throw LimitError(
-      "of " + std::to_string(tries) +
-      " completions none was kept, since texts of this grammar have very many derivations (limit canvas_tries)");
+  throw LimitError("of " + std::to_string(tries) +
+                   " drawn completions none was accepted, since texts of this grammar have very many derivations "
+                   "(limit canvas_tries)");
 }
 
 }  // namespace structgen

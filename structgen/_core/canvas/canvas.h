@@ -37,18 +37,18 @@ class Canvas {
 
   UseFlag &in_use() { return in_use_; }
   bool completable();
-  // One bit for each id; none where the canvas cannot be completed.
+  // One bit for each id; all zero if the canvas cannot be completed.
   const std::vector<uint32_t> &mask(size_t cell);
-  // Puts a token into an open cell, which is skipped no more; false, and nothing changed, where the canvas could not be
-  // completed with it.
+  // Puts a token into an open cell, which can then not be skipped. Returns false and changes nothing if the canvas
+  // could not be completed with that token.
   bool commit(size_t cell, uint32_t token);
-  // Takes the token of a cell out again.
+  // Makes a fixed cell open again.
   void reopen(size_t cell);
-  // The tokens of some completion, by cell; of the tokens that a cell may have `preferred` ones where that is easy.
-  // CLOSED: a closing token or none. Nothing where there is no completion, or a gap that is not closed.
+  // The tokens of some completion, by cell. A cell gets its `preferred` token if that is easy to do. CLOSED: a closing
+  // token, or none. Nullopt if there is no completion, or if the canvas has a gap.
   static constexpr uint32_t CLOSED = UINT32_MAX;
   std::optional<std::vector<uint32_t>> completion(const std::vector<uint32_t> &preferred);
-  // The same tokens for completions that are found from now on, in order to agree with commits to come.
+  // Sets the preferred tokens of later completions, so that these agree with commits to come.
   void prefer(std::vector<uint32_t> tokens);
   // The best completion, given a probability of each token in each cell, and the log of its probability; nullopt if
   // there is no completion. `log_p`: a row of `stride` numbers for each cell. For canvases without gaps.
@@ -57,8 +57,8 @@ class Canvas {
     double log_weight;
   };
   std::optional<Weighed> best(const float *log_p, size_t stride);
-  // One drawn in proportion to its probability, with the log of the sum over all derivations. A text with several
-  // derivations is drawn that much too often, and so kept that much less often: `tries` of them.
+  // A completion drawn in proportion to its probability, with the log of the sum over all derivations. A text with n
+  // derivations is drawn n times too often, so a draw of it is accepted with probability 1/n. At most `tries` draws.
   std::optional<Weighed> draw(const float *log_p, size_t stride, std::mt19937_64 &chance, size_t tries);
   const CanvasForm &form() const { return form_; }
   const std::shared_ptr<CanvasProgram> &program() const { return program_; }
@@ -74,8 +74,8 @@ class Canvas {
   std::shared_ptr<CanvasProgram> program_;
   CanvasForm form_;
   CanvasLimits limits_;
-  bool solved_ = false, completable_ = false;  // of the form as it is
-  bool known_ = false;                         // masks are those of an earlier form at least
+  bool solved_ = false, completable_ = false;  // `solved_`: masks and `completable_` are those of the current form
+  bool known_ = false;                         // masks are those of the current form or an earlier one
   std::vector<std::vector<uint32_t>> masks_;
   std::optional<std::vector<uint32_t>> witness_;
   std::vector<uint32_t> preferred_;

@@ -21,15 +21,15 @@ struct CanvasCell {
 
 struct CanvasForm {
   std::vector<CanvasCell> cells;
-  std::vector<std::pair<uint32_t, uint32_t>> skips;  // from before one cell to before a later one, without text
+  std::vector<std::pair<uint32_t, uint32_t>> skips;  // (p, q): the cells p to q - 1 may hold no token
   std::vector<uint32_t> closing;                     // tokens that may fill all cells after the text
   bool closes_with(uint32_t token) const { return std::find(closing.begin(), closing.end(), token) != closing.end(); }
 };
 
 struct CanvasLimits {
-  size_t nodes = 20'000;           // places where a terminal may begin
+  size_t nodes = 20'000;           // positions where a terminal may begin
   size_t bytes = size_t{1} << 30;  // of the chart
-  size_t words = 1'000'000'000;    // of 64 spans each that one filling of the chart looks at; some seconds
+  size_t words = 1'000'000'000;    // of 64 spans each, visited while one chart is filled: a few seconds
 };
 
 }  // namespace structgen

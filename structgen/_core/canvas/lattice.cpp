@@ -6,8 +6,8 @@ namespace structgen {
 namespace {
 
 constexpr uint32_t NONE = CanvasArcs::NONE;
-constexpr size_t MOST_LISTED = 4'000'000;  // places that others lead to without a token, in all
-constexpr size_t ROW_BYTES = 512;          // with links and what is noted of it, about
+constexpr size_t MOST_LISTED = 4'000'000;  // the sum of the sizes of all `onward`
+constexpr size_t ROW_BYTES = 512;          // an estimate, with links and index entries
 using Kind = CanvasArcs::Kind;
 
 }  // namespace
@@ -21,28 +21,28 @@ class CanvasLattice::Builder {
         limits_(limits),
         size_(static_cast<uint32_t>(form.cells.size())),
         words_(arcs.grammar().first.size()),
-        places_(size_ + 1) {}
+        positions_(size_ + 1) {}
 
   void build() {
     find_skips();
     find_ends();
-    for (uint32_t q : places_[0].onward) {
+    for (uint32_t q : positions_[0].onward) {
       nodes_[boundary(q, CanvasArcs::FREE, arcs_.grammar().first)].node.is_start = true;
       if (arcs_.grammar().accepts_empty && out_.ends_at[q]) out_.empty_from.push_back(q);
     }
     for (uint32_t p = 0; p <= size_; ++p) {
-      Place &place = places_[p];
-      while (!place.nodes.empty() || !place.rows.empty()) {
+      Position &position = positions_[p];
+      while (!position.nodes.empty() || !position.rows.empty()) {
         charge();
-        if (!place.nodes.empty()) {
-          const uint32_t n = place.nodes.back();
-          place.nodes.pop_back();
+        if (!position.nodes.empty()) {
+          const uint32_t n = position.nodes.back();
+          position.nodes.pop_back();
           nodes_[n].queued = false;
-          leave_node(n);
+          expand_node(n);
         } else {
-          const uint32_t r = place.rows.back();
-          place.rows.pop_back();
-          if (p < size_) leave_row(r);
+          const uint32_t r = position.rows.back();
+          position.rows.pop_back();
+          if (p < size_) expand_row(r);
         }
       }
     }
@@ -59,18 +59,18 @@ class CanvasLattice::Builder {
     uint32_t position, run;
     std::vector<Link> links;
   };
-  struct Place {
-    std::vector<uint32_t> onward;  // the place itself, and those that are reached from it without text
+  struct Position {
+    std::vector<uint32_t> onward;  // the position itself, and those that are reached from it without a token
     std::vector<uint32_t> node_of_boundary, node_of_rest, row_of_run;
-    std::vector<uint32_t> nodes, rows;  // still to be left
+    std::vector<uint32_t> nodes, rows;  // work list: those that are not expanded yet
   };
 
   void find_skips() {
     for (uint32_t p = size_ + 1; p-- > 0;) {
-      std::vector<uint32_t> &onward = places_[p].onward;
+      std::vector<uint32_t> &onward = positions_[p].onward;
       onward.push_back(p);
       auto add = [&](uint32_t to) {
-        onward.insert(onward.end(), places_[to].onward.begin(), places_[to].onward.end());
+        onward.insert(onward.end(), positions_[to].onward.begin(), positions_[to].onward.end());
       };
       if (p < size_ && form_.cells[p].kind == CanvasCell::Gap) add(p + 1);
       for (const auto &[from, to] : form_.skips)
@@ -106,7 +106,7 @@ class CanvasLattice::Builder {
   uint32_t new_node(uint32_t p, bool is_rest, uint32_t id) {
     if (nodes_.size() >= limits_.nodes)
       throw LimitError("a canvas has more than " + std::to_string(limits_.nodes) +
-                       " places where a terminal may begin (limit canvas_nodes)");
+                       " positions where a terminal may begin (limit canvas_nodes)");
     BuiltNode made;
     made.node = {p, is_rest, id, false, !is_rest && out_.ends_at[p] != 0};
     if (!is_rest) made.allowed.resize(words_), made.started.resize(words_);
@@ -115,7 +115,7 @@ class CanvasLattice::Builder {
   }
 
   uint32_t boundary(uint32_t p, uint32_t id, const std::vector<uint64_t> &allowed) {
-    uint32_t &n = slot(places_[p].node_of_boundary, id);
+    uint32_t &n = slot(positions_[p].node_of_boundary, id);
     if (n == NONE) n = new_node(p, false, id);
     BuiltNode &node = nodes_[n];
     bool grew = false;
@@ -125,45 +125,45 @@ class CanvasLattice::Builder {
     }
     if (grew && !node.queued) {
       node.queued = true;
-      places_[p].nodes.push_back(n);
+      positions_[p].nodes.push_back(n);
     }
     return n;
   }
 
   uint32_t rest(uint32_t p, uint32_t id) {
-    uint32_t &n = slot(places_[p].node_of_rest, id);
+    uint32_t &n = slot(positions_[p].node_of_rest, id);
     if (n == NONE) {
       n = new_node(p, true, id);
       nodes_[n].queued = true;
-      places_[p].nodes.push_back(n);
+      positions_[p].nodes.push_back(n);
     }
     return n;
   }
 
   uint32_t row(uint32_t p, uint32_t run) {
-    uint32_t &r = slot(places_[p].row_of_run, run);
+    uint32_t &r = slot(positions_[p].row_of_run, run);
     if (r == NONE) {
       if (rows_.size() * ROW_BYTES > limits_.bytes)
         throw LimitError("the runs of terminals through a canvas take more than " +
                          std::to_string(limits_.bytes >> 20) + " MiB (limit canvas_bytes)");
       r = static_cast<uint32_t>(rows_.size());
       rows_.push_back({p, run, {}});
-      places_[p].rows.push_back(r);
+      positions_[p].rows.push_back(r);
     }
     return r;
   }
 
-  // What a step leads to: rows or nodes.
+  // Calls `to_row` or `to_node` with each row or node that a step leads to.
   template <class ToRow, class ToNode>
   void follow(uint32_t p, const CanvasArcs::Step &step, const ToRow &to_row, const ToNode &to_node) {
     if (step.kind == Kind::Rest) return to_node(rest(p, step.to));
-    for (uint32_t q : places_[next_position(p)].onward) {
+    for (uint32_t q : positions_[next_position(p)].onward) {
       if (step.kind == Kind::Boundary) to_node(boundary(q, step.to, arcs_.grammar().follow[step.terminal]));
       else if (q < size_) to_row(row(q, step.to));
     }
   }
 
-  void leave_node(uint32_t n) {
+  void expand_node(uint32_t n) {
     const Node node = nodes_[n].node;
     const uint32_t p = node.position;
     if (p == size_) return;
@@ -182,7 +182,7 @@ class CanvasLattice::Builder {
       if (!terminal.tokens.empty()) {
         for (uint32_t token : terminal.tokens) {
           if (!form_.cells[p].allows(token)) continue;
-          for (uint32_t q : places_[next_position(p)].onward)
+          for (uint32_t q : positions_[next_position(p)].onward)
             edges_.push_back({n, t, boundary(q, CanvasArcs::FREE, arcs_.grammar().follow[t]), token});
         }
       } else if (const uint32_t run = arcs_.begin(node.id, t); run != NONE) {
@@ -191,7 +191,7 @@ class CanvasLattice::Builder {
     }
   }
 
-  void leave_row(uint32_t r) {
+  void expand_row(uint32_t r) {
     const uint32_t p = rows_[r].position, run = rows_[r].run;
     const CanvasCell &cell = form_.cells[p];
     auto link = [&](const CanvasArcs::Step &step, uint32_t arc) {
@@ -208,8 +208,7 @@ class CanvasLattice::Builder {
       if (cell.allowed.empty() || arcs[i].meets(cell.allowed.data())) link(arcs[i].step, i);
   }
 
-  // Keeps what leads to an end, in the order of the text.
-  // By node, then by row: does a path lead from there to an end?
+  // For each node, then for each row: does a path lead from there to an end?
   std::vector<uint8_t> find_live() const {
     const auto n = static_cast<uint32_t>(nodes_.size()), all = n + static_cast<uint32_t>(rows_.size());
     std::vector<std::pair<uint32_t, uint32_t>> back;  // to, from
@@ -236,7 +235,7 @@ class CanvasLattice::Builder {
     return live;
   }
 
-  // Copies what is live into the lattice, in order and with new numbers.
+  // Copies the live nodes and rows into the lattice, in the order of the text and with new numbers.
   void keep_live() {
     const auto n = static_cast<uint32_t>(nodes_.size()), all = n + static_cast<uint32_t>(rows_.size());
     const std::vector<uint8_t> live = find_live();
@@ -286,7 +285,7 @@ class CanvasLattice::Builder {
   size_t listed_ = 0;
   const uint32_t size_;
   const size_t words_;
-  std::vector<Place> places_;
+  std::vector<Position> positions_;
   std::vector<BuiltNode> nodes_;
   std::vector<BuiltRow> rows_;
   std::vector<Begin> begins_;

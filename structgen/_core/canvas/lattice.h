@@ -2,8 +2,8 @@
 //
 // A *node* is a position where a terminal may begin: a boundary between two cells, or the rest of a cell's token. A
 // *row* is a run that has reached a position between two cells. Only nodes on some path from the beginning to the end
-// are stored; paths are checked for pairs of terminals that may follow each other.
-// Invariant: nodes are in the order of the text, but for those around one gap, which lead to each other.
+// are stored. On each path, consecutive terminals may follow each other.
+// Invariant: nodes are in the order of the text, except for the nodes around one gap, which lead to each other.
 #pragma once
 
 #include <string>
@@ -25,13 +25,13 @@ struct CanvasLattice {
     uint32_t position, run;
     uint32_t first, end;  // its links
   };
-  struct Link {  // by a token of the cell after the row
+  struct Link {  // an edge from a row, by a token of the cell after it
     bool to_row;
     uint32_t to;
-    uint32_t arc;  // of the run; ALONE: there is one token only
+    uint32_t arc;  // the index of the run's arc with the tokens; ALONE: the cell has one token only
   };
   static constexpr uint32_t ALONE = UINT32_MAX;
-  struct Begin {  // a terminal begins at a node: its run comes to a row
+  struct Begin {  // a terminal begins at a node: its run starts in a row
     uint32_t node, row;
   };
   struct Edge {  // a terminal that stands between two nodes inside one cell
@@ -47,7 +47,7 @@ struct CanvasLattice {
   std::vector<Begin> begins;  // by row
   std::vector<Edge> edges;
   std::vector<uint8_t> ends_at;      // by position: may the text end there?
-  std::vector<uint32_t> empty_from;  // where closing tokens may begin after the empty text; empty: it is not a text
+  std::vector<uint32_t> empty_from;  // if the empty text is allowed: positions where closing tokens may begin after it
 
  private:
   class Builder;

@@ -12,7 +12,7 @@ constexpr uint32_t NONE = CanvasArcs::NONE;
 
 double uniform(std::mt19937_64 &chance) { return static_cast<double>(chance() >> 11) * 0x1p-53; }
 
-// One of several choices with log weights: the best, or one drawn.
+// Chooses among options with log weights: the best one, or one drawn in proportion to its weight.
 template <class Choice>
 class Pick {
  public:
@@ -24,7 +24,7 @@ class Pick {
       any_ = true;
       return;
     }
-    // Reservoir sampling; weights are kept relative to the greatest so far.
+    // Reservoir sampling. Weights are relative to the greatest weight so far.
     if (!any_ || weight > best_) {
       total_ = any_ ? total_ * std::exp(static_cast<double>(best_) - weight) : 0;
       best_ = weight;
@@ -131,7 +131,7 @@ void CanvasPaths::find_closures() {
   }
 }
 
-// What it weighs to come from a node to each row, within terminals that begin there.
+// Computes the weight of the paths from a node to each row, for the terminals that begin at the node.
 void CanvasPaths::read_rows(uint32_t from, std::vector<float> &rows) {
   rows.assign(lattice_.rows.size(), NEVER);
   for (uint32_t b : begins_of_[from]) rows[lattice_.begins[b].row] = 0;
@@ -203,13 +203,13 @@ uint32_t CanvasPaths::pick_closing(size_t cell, std::mt19937_64 *chance) const {
 }
 
 void CanvasPaths::read_terminal(const Span &span, std::mt19937_64 *chance, std::vector<uint32_t> &out) {
-  struct Way {
+  struct LastStep {
     uint32_t row = NONE, link = NONE;  // NONE: inside one cell
     uint32_t token = NONE;
   };
   std::vector<float> rows;
   if (!begins_of_[span.from].empty()) read_rows(span.from, rows);
-  Pick<Way> last(chance);
+  Pick<LastStep> last(chance);
   for (uint32_t i : edges_of_[span.from])
     if (const CanvasLattice::Edge &e = lattice_.edges[i]; e.terminal == span.symbol && e.to == span.to)
       last.offer({NONE, NONE, e.token},
@@ -221,30 +221,30 @@ void CanvasPaths::read_terminal(const Span &span, std::mt19937_64 *chance, std::
       if (const CanvasLattice::Link &l = lattice_.links[i]; !l.to_row && l.to == span.to)
         last.offer({k, i, NONE}, rows[k] + link_weights_[i]);
   }
-  Way way = last.chosen();
-  if (way.row == NONE) {
-    if (way.token != CanvasLattice::ALONE) out[lattice_.nodes[span.from].position] = way.token;
+  LastStep step = last.chosen();
+  if (step.row == NONE) {
+    if (step.token != CanvasLattice::ALONE) out[lattice_.nodes[span.from].position] = step.token;
     return;
   }
   std::vector<uint8_t> begins(rows.size());
   for (uint32_t b : begins_of_[span.from]) begins[lattice_.begins[b].row] = true;
   for (;;) {
     charge();
-    const CanvasLattice::Row &row = lattice_.rows[way.row];
+    const CanvasLattice::Row &row = lattice_.rows[step.row];
     Pick<uint32_t> token(chance);
-    each_token(row, lattice_.links[way.link], [&](uint32_t id) { token.offer(id, weigh(row.position, id)); });
+    each_token(row, lattice_.links[step.link], [&](uint32_t id) { token.offer(id, weigh(row.position, id)); });
     out[row.position] = token.chosen();
-    Pick<Way> before(chance);
-    if (begins[way.row]) before.offer({}, 0);
-    for (uint32_t k = 0; k < way.row; ++k) {
+    Pick<LastStep> before(chance);
+    if (begins[step.row]) before.offer({}, 0);
+    for (uint32_t k = 0; k < step.row; ++k) {
       if (std::isinf(rows[k])) continue;
       const CanvasLattice::Row &earlier = lattice_.rows[k];
       for (uint32_t i = earlier.first; i < earlier.end; ++i)
-        if (const CanvasLattice::Link &l = lattice_.links[i]; l.to_row && l.to == way.row)
+        if (const CanvasLattice::Link &l = lattice_.links[i]; l.to_row && l.to == step.row)
           before.offer({k, i, NONE}, rows[k] + link_weights_[i]);
     }
-    way = before.chosen();
-    if (way.row == NONE) return;
+    step = before.chosen();
+    if (step.row == NONE) return;
   }
 }
 

@@ -4,9 +4,10 @@
 // useful span of the chart gets a weight: that of its best derivation, or the sum over all of its derivations. The
 // completion is then read off, or drawn, from the start symbol down.
 //
-// Invariant: a chain of rules of one symbol each counts as one step of a derivation. If every text has one derivation,
-// as in regular languages, the sums add up texts. Otherwise `ways` is the number of derivations of a completion, so
-// that a sampler can correct for it.
+// Invariant: a chain of unit rules counts as one step of a derivation. If every text has one derivation, as in regular
+// languages, the sums add up the texts. Otherwise a sampler counts the derivations of a completion and corrects for
+// them
+// (`Canvas::draw`).
 // Source: Viterbi 1967, and Suresh et al. 2025 (arXiv 2505.23061, "DINGO") for regular languages; Goodman 1999
 // ("Semiring parsing") for grammars. Cost: n^3 p for n nodes and p productions.
 #pragma once
@@ -26,13 +27,13 @@ class CanvasPaths {
   }
   enum class Of : uint8_t { Best, All };
 
-  // `log_p`: for each cell a row with as many numbers as there are tokens; null: every token weighs one.
+  // `log_p`: a row of `stride` log probabilities for each cell; null: every token has weight one.
   CanvasPaths(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, SpanChart &chart, Of of,
               const float *log_p, size_t stride);
 
-  // The log of the weight of all completions, or of the best.
+  // The log of the weight of all completions (`Of::All`), or of the best one.
   double total() const { return total_; }
-  // The tokens of the best completion, or of one drawn; `closed` where a cell is skipped.
+  // The tokens of the best completion (`chance` null), or of a drawn one; `closed` for cells without a token.
   std::vector<uint32_t> read(std::mt19937_64 *chance, uint32_t closed);
 
  private:
@@ -67,9 +68,9 @@ class CanvasPaths {
   const Of of_;
   const float *log_p_;
   const size_t stride_, nodes_;
-  std::vector<std::vector<uint32_t>> closures_, closures_into_;  // by rules of one symbol, itself included
+  std::vector<std::vector<uint32_t>> closures_, closures_into_;  // by symbol: those that unit rules lead to, or from
   std::vector<float> link_weights_;
-  std::vector<float> core_, full_;                           // without rules of one symbol at the top, and with
+  std::vector<float> core_, full_;                           // without and with unit rules at the top
   std::vector<std::vector<uint32_t>> begins_of_, edges_of_;  // by node
   struct End {
     uint32_t from, to;

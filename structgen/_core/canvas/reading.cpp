@@ -8,7 +8,7 @@ namespace structgen {
 
 CanvasReading::CanvasReading(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, size_t most_bytes)
     : arcs_(arcs), form_(form), lattice_(lattice), words_((lattice.nodes.size() + 63) / 64) {
-  // The rows twice, since masks need them from both sides.
+  // The bits of rows are stored twice: masks need them from both directions.
   const size_t bytes =
       (2 * lattice.rows.size() + arcs.grammar().terminal_count() * lattice.nodes.size()) * words_ * sizeof(uint64_t);
   if (bytes > most_bytes)
@@ -24,13 +24,13 @@ uint64_t *CanvasReading::column(uint32_t terminal, uint32_t node) {
   return columns_.data() + (size_t{terminal} * lattice_.nodes.size() + node) * words_;
 }
 
-// Visits the rows of one position after the other; again and again where they lead to each other, until `visit` says
-// that nothing was new.
+// Visits the rows of one position after the other. At a gap, rows lead to each other: they are visited again until
+// `visit` returns false for all of them.
 template <class Visit>
 void CanvasReading::each_position(bool forward, const Visit &visit) const {
-  const auto places = static_cast<uint32_t>(form_.cells.size());
-  for (uint32_t i = 0; i < places; ++i) {
-    const uint32_t p = forward ? i : places - 1 - i;
+  const auto count = static_cast<uint32_t>(form_.cells.size());
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t p = forward ? i : count - 1 - i;
     const uint32_t first = first_row_[p], end = first_row_[p + 1];
     for (bool grew = true; grew;) {
       grew = false;
@@ -40,7 +40,7 @@ void CanvasReading::each_position(bool forward, const Visit &visit) const {
   }
 }
 
-void CanvasReading::tell(SpanChart &chart) {
+void CanvasReading::add_terminals(SpanChart &chart) {
   for (const CanvasLattice::Begin &b : lattice_.begins) row(sources_, b.row)[b.node / 64] |= uint64_t{1} << b.node % 64;
   each_position(true, [&](uint32_t k) {
     const CanvasLattice::Row &r = lattice_.rows[k];
@@ -66,8 +66,8 @@ void CanvasReading::tell(SpanChart &chart) {
     }
 }
 
-void CanvasReading::masks(SpanChart &chart, std::vector<std::vector<uint32_t>> &out) {
-  // From here on columns are the nodes where a useful span begins.
+void CanvasReading::fill_masks(SpanChart &chart, std::vector<std::vector<uint32_t>> &out) {
+  // From here on, columns hold the nodes where useful spans begin.
   chart.count(columns_.size());
   std::fill(columns_.begin(), columns_.end(), 0);
   for (uint32_t t = 0; t < arcs_.grammar().terminal_count(); ++t)
@@ -76,7 +76,7 @@ void CanvasReading::masks(SpanChart &chart, std::vector<std::vector<uint32_t>> &
       each_bit(chart.useful(t, u), 0, words_, [&](uint32_t v) { column(t, v)[u / 64] |= uint64_t{1} << u % 64; });
     }
   auto allow = [&](uint32_t p, uint32_t id) { out[p][id >> 5] |= 1u << (id & 31); };
-  // Of each row, the nodes from which its run is on the way to a useful end.
+  // For each row, the nodes where a run may have started that goes through the row to a useful end.
   std::vector<uint64_t> ends(sources_.size());
   std::vector<uint8_t> used(lattice_.links.size());
   each_position(false, [&](uint32_t k) {
@@ -128,28 +128,28 @@ uint32_t CanvasReading::token_of(const CanvasLattice::Row &r, const CanvasLattic
   return UINT32_MAX;
 }
 
-void CanvasReading::tokens(uint32_t terminal, uint32_t from, uint32_t to, const std::vector<uint32_t> &preferred,
-                           std::vector<uint32_t> &out) {
+void CanvasReading::write_tokens(uint32_t terminal, uint32_t from, uint32_t to, const std::vector<uint32_t> &preferred,
+                                 std::vector<uint32_t> &out) {
   for (const CanvasLattice::Edge &e : lattice_.edges)
     if (e.from == from && e.terminal == terminal && e.to == to) {
       if (e.token != CanvasLattice::ALONE) out[lattice_.nodes[from].position] = e.token;
       return;
     }
-  // Breadth first; rows are met in the order of the text.
-  struct Way {
+  // Breadth-first search; it meets rows in the order of the text.
+  struct Visit {
     uint32_t row, link, before;
   };
-  std::vector<Way> ways;
+  std::vector<Visit> visits;
   std::vector<uint8_t> met(lattice_.rows.size());
   auto take = [&](uint32_t k, uint32_t link, uint32_t before) {
     if (met[k] || terminal_of(lattice_.rows[k]) != terminal) return;
     met[k] = true;
-    ways.push_back({k, link, before});
+    visits.push_back({k, link, before});
   };
   for (const CanvasLattice::Begin &b : lattice_.begins)
     if (b.node == from) take(b.row, UINT32_MAX, UINT32_MAX);
-  for (uint32_t i = 0; i < ways.size(); ++i) {
-    const CanvasLattice::Row &r = lattice_.rows[ways[i].row];
+  for (uint32_t i = 0; i < visits.size(); ++i) {
+    const CanvasLattice::Row &r = lattice_.rows[visits[i].row];
     for (uint32_t n = r.first; n < r.end; ++n) {
       const CanvasLattice::Link &l = lattice_.links[n];
       if (l.to_row) {
@@ -158,10 +158,10 @@ void CanvasReading::tokens(uint32_t terminal, uint32_t from, uint32_t to, const 
       }
       if (l.to != to) continue;
       uint32_t link = n;
-      for (uint32_t at = i;; link = ways[at].link, at = ways[at].before) {
-        const CanvasLattice::Row &read = lattice_.rows[ways[at].row];
+      for (uint32_t at = i;; link = visits[at].link, at = visits[at].before) {
+        const CanvasLattice::Row &read = lattice_.rows[visits[at].row];
         out[read.position] = token_of(read, lattice_.links[link], preferred);
-        if (ways[at].before == UINT32_MAX) return;
+        if (visits[at].before == UINT32_MAX) return;
       }
     }
   }

@@ -10,16 +10,16 @@ namespace structgen {
 
 class CanvasReading {
  public:
-  // Throws LimitError where it takes more than `most_bytes`.
+  // Throws LimitError if it needs more than `most_bytes`.
   CanvasReading(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, size_t most_bytes);
 
-  // Which terminals stand between which nodes.
-  void tell(SpanChart &chart);
-  // The tokens of each cell that some useful span leads through.
-  void masks(SpanChart &chart, std::vector<std::vector<uint32_t>> &out);
-  // The tokens of a terminal that stands between two nodes, by cell.
-  void tokens(uint32_t terminal, uint32_t from, uint32_t to, const std::vector<uint32_t> &preferred,
-              std::vector<uint32_t> &out);
+  // Adds the spans of all terminals to the chart.
+  void add_terminals(SpanChart &chart);
+  // Adds the tokens of each cell that are on a path of some useful span to its mask in `out`.
+  void fill_masks(SpanChart &chart, std::vector<std::vector<uint32_t>> &out);
+  // Writes the tokens of a terminal between two nodes into `out`, by cell.
+  void write_tokens(uint32_t terminal, uint32_t from, uint32_t to, const std::vector<uint32_t> &preferred,
+                    std::vector<uint32_t> &out);
 
   static std::vector<std::pair<uint32_t, uint32_t>> loops(const CanvasForm &form, const CanvasLattice &lattice);
 

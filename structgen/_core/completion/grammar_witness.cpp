@@ -18,7 +18,7 @@ constexpr size_t MAX_READ_WORK = 4'000'000;    // the same, when a completion is
 constexpr size_t MAX_BOUNDED_SIZE = 20'000;    // characters of a completion, where each byte needs a liveness search
 
 // Work of the parser and the liveness search so far: a million takes a third of a second.
-size_t work_of(GrammarControl &g) { return g.earley().work() + g.life().work(); }
+size_t work_of(GrammarControl &g) { return g.earley().work() + g.liveness().work(); }
 
 // The shortest rest of a lexeme.
 bool shortest_rest(GrammarControl &g, TextSpace &text, LexemeState s, std::string *out) {
@@ -109,8 +109,8 @@ class CheapestCompletion {
     auto reach = [&](Item item, const EarleySet *back, uint64_t so_far, int64_t from) {
       uint64_t total = so_far;
       charge();
-      for (Item i = item; g_.items().symbol_before(i) != Grammar::END; ++i) {
-        const uint64_t more = shortest_.cost(g_.items().symbol_before(i));
+      for (Item i = item; g_.items().symbol_after_dot(i) != Grammar::END; ++i) {
+        const uint64_t more = shortest_.cost(g_.items().symbol_after_dot(i));
         if (more >= GrammarShortest::FAR) return;
         total += more;
       }
@@ -137,8 +137,8 @@ class CheapestCompletion {
         for (auto i = static_cast<int64_t>(at); i >= 0; i = points[static_cast<size_t>(i)].from)
           path.push_back(points[static_cast<size_t>(i)].item);
         for (auto it = path.rbegin(); it != path.rend(); ++it)
-          for (Item i = *it; g_.items().symbol_before(i) != Grammar::END; ++i)
-            if (!shortest_.terminals(g_.items().symbol_before(i), out)) return false;
+          for (Item i = *it; g_.items().symbol_after_dot(i) != Grammar::END; ++i)
+            if (!shortest_.terminals(g_.items().symbol_after_dot(i), out)) return false;
         return true;
       }
       const EarleySet *back = point.back;
@@ -201,7 +201,7 @@ class CheapestCompletion {
       if (word.empty()) continue;
       if (boundary && what.kind == GrammarTerminal::Text &&
           g_.lexemes().rest_of(*boundary, static_cast<uint8_t>(word[0])) != RegexSpace::EMPTY)
-        append_text(*out, g_.life().separator(*boundary));
+        append_text(*out, g_.liveness().separator(*boundary));
       out->insert(out->end(), word.begin(), word.end());
       boundary.reset();
       if (what.kind == GrammarTerminal::Text && g_.grammar().lexing != Lexing::Scannerless) {
@@ -215,7 +215,7 @@ class CheapestCompletion {
 
   bool read(const WitnessSymbols &symbols) {
     // Under a second constraint, each byte needs a liveness search.
-    if (frame_->first_entry->within != ANYTHING && symbols.size() > MAX_BOUNDED_SIZE) return false;
+    if (frame_->first_entry->outer != ANYTHING && symbols.size() > MAX_BOUNDED_SIZE) return false;
     return is_completion(automaton_, ctx_, frame_, symbols);
   }
 
@@ -327,17 +327,17 @@ static bool complete_by_liveness(Automaton &automaton, StepContext &ctx, const G
   };
   for (const GrammarEntry &entry : frame->entries()) {
     // Where any lexeme can be written after any other, only its size can have kept a completion from being found.
-    if (g.life().always() && entry.within == ANYTHING) continue;
+    if (g.liveness().always() && entry.outer == ANYTHING) continue;
     if (entry.lex == Lexer::FRESH) {
-      if (found(g.life().completion(entry.set, entry.brackets, entry.within, ctx.arena))) return true;
+      if (found(g.liveness().completion(entry.set, entry.brackets, entry.outer, ctx.arena))) return true;
       continue;
     }
     // Lexemes that may end here come first: a letter is a name before it is the beginning of a keyword.
     for (const bool ends : {true, false})
       for (const Lexer::Running &running : g.lexer().running(entry.lex))
         if (g.lexemes().complete(running.lexeme) == ends &&
-            found(g.life().completion(entry.set, entry.brackets, running.terminal, running.lexeme, entry.within,
-                                      ctx.arena)))
+            found(g.liveness().completion(entry.set, entry.brackets, running.terminal, running.lexeme, entry.outer,
+                                          ctx.arena)))
           return true;
   }
   return false;
@@ -347,7 +347,7 @@ bool complete_grammar(Automaton &automaton, StepContext &ctx, const GrammarFrame
   if (CheapestCompletion(automaton, ctx, frame).run(out) || complete_by_liveness(automaton, ctx, frame, out))
     return true;
   out->clear();
-  return frame->first_entry->within == ANYTHING && search_breadth_first(automaton, ctx, frame, out);
+  return frame->first_entry->outer == ANYTHING && search_breadth_first(automaton, ctx, frame, out);
 }
 
 }  // namespace structgen

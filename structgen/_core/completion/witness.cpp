@@ -268,8 +268,9 @@ bool complete_state(Automaton &automaton, StepContext &ctx, const Frame *state, 
   if (const Frame *other = avoid_seen_items(automaton, ctx, state, Avoid::All)) state = other;
   // Further items are chosen as a whole, so that they differ: their bytes need not be compared one by one.
   struct Distinct {
-    explicit Distinct(StepContext &context) : ctx(context), outer(std::exchange(context.distinct_above, INT32_MAX)) {}
-    ~Distinct() { ctx.distinct_above = outer; }
+    explicit Distinct(StepContext &context)
+        : ctx(context), outer(std::exchange(context.compare_below_depth, INT32_MAX)) {}
+    ~Distinct() { ctx.compare_below_depth = outer; }
     StepContext &ctx;
     const int32_t outer;
   } const distinct{ctx};

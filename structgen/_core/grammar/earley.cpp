@@ -12,49 +12,50 @@ namespace structgen {
 namespace {
 
 constexpr uint64_t IDENTITY = 61, SHAPE = 62, ANSWER = 64, REST = 65, MOVES_OF = 66, OUTCOME = 67;
-constexpr size_t FEW = 24;  // up to this many are searched one by one
+constexpr size_t FEW = 24;  // up to this many symbols are searched linearly
 
 }  // namespace
 
-// ---------------------------------------------------------------- reads
+// ---------------------------------------------------------------- mask dependencies
 
-Reads::Reads(const EarleySet *first, bool is_whole, const IndentLevel *indent, uint32_t brackets)
+MaskDependencies::MaskDependencies(const EarleySet *first, bool is_whole, const IndentLevel *indent, uint32_t brackets)
     : is_whole_(is_whole), indent_(indent), brackets_(brackets) {
-  number(first);
+  assign_label(first);
   for (uint32_t i = 0; is_whole && i < first->count; ++i)
-    if (first->origins[i]) number(first->origins[i]);
+    if (first->origins[i]) assign_label(first->origins[i]);
 }
 
-uint32_t Reads::number(const EarleySet *s) {
-  if (s->read_by == id_) return s->label;
+uint32_t MaskDependencies::assign_label(const EarleySet *s) {
+  if (s->labelled_by == id_) return s->label;
   charge(1 + sets_.size() / 16);
   const auto same =
       std::find_if(sets_.begin(), sets_.end(), [&](const EarleySet *o) { return o->identity == s->identity; });
-  s->read_by = id_;
+  s->labelled_by = id_;
   s->label = static_cast<uint32_t>(same - sets_.begin());
   if (same == sets_.end()) sets_.push_back(s);
   return s->label;
 }
 
-// Each question is stored once.
-bool Reads::has_question(Question question) {
-  charge(1 + asked_.size() / 16);
-  return std::any_of(asked_.begin(), asked_.end(), [&](auto &one) { return key(one.first) == key(question); });
+// Each query is stored once.
+bool MaskDependencies::has_query(Query query) {
+  charge(1 + queries_.size() / 16);
+  return std::any_of(queries_.begin(), queries_.end(), [&](auto &one) { return key(one.first) == key(query); });
 }
 
-void Reads::ask(uint32_t label, Symbol symbol, const EarleySet *to, Symbol as, const Hash128 &moves) {
+void MaskDependencies::record_completion(uint32_t label, Symbol symbol, const EarleySet *to, Symbol as,
+                                         const Hash128 &moves) {
   resolve(label, symbol, {to, as});
-  asked_.push_back({{label, symbol}, moves});
+  queries_.push_back({{label, symbol}, moves});
 }
 
-void Reads::ask_indentation(const IndentLevel *indent, uint32_t column) {
+void MaskDependencies::record_indentation(const IndentLevel *indent, uint32_t column) {
   const bool same = indent == indent_;
-  const Question question{same ? INDENTATION : ALL_INDENTATION, same ? static_cast<Symbol>(column) : 0};
-  if (!has_question(question))
-    asked_.push_back({question, same ? indentation_answer(indent_, column) : all_indentation_answer(indent_)});
+  const Query query{same ? INDENTATION : ALL_INDENTATION, same ? static_cast<Symbol>(column) : 0};
+  if (!has_query(query))
+    queries_.push_back({query, same ? indentation_answer(indent_, column) : all_indentation_answer(indent_)});
 }
 
-Hash128 Reads::indentation_answer(const IndentLevel *indent, uint32_t column) {
+Hash128 MaskDependencies::indentation_answer(const IndentLevel *indent, uint32_t column) {
   uint32_t levels = 0;
   while (indent && indent->column > column) {
     charge();
@@ -64,28 +65,28 @@ Hash128 Reads::indentation_answer(const IndentLevel *indent, uint32_t column) {
   return hash_words(ANSWER, levels, column == (indent ? indent->column : 0));
 }
 
-Hash128 Reads::all_indentation_answer(const IndentLevel *indent) {
+Hash128 MaskDependencies::all_indentation_answer(const IndentLevel *indent) {
   return indent ? indent->identity : hash_words(ANSWER);
 }
 
-void Reads::ask_brackets(uint32_t open) {
+void MaskDependencies::record_brackets(uint32_t open) {
   if (open > brackets_) return;  // it was opened by the same token
   const uint32_t closed = brackets_ - open + 1;
-  if (!has_question({BRACKETS, static_cast<Symbol>(closed)}))
-    asked_.push_back({{BRACKETS, static_cast<Symbol>(closed)}, brackets_answer(brackets_, closed)});
+  if (!has_query({BRACKETS, static_cast<Symbol>(closed)}))
+    queries_.push_back({{BRACKETS, static_cast<Symbol>(closed)}, brackets_answer(brackets_, closed)});
 }
 
-void Reads::ask_all_brackets() {
-  if (!has_question({BRACKETS, 0})) asked_.push_back({{BRACKETS, 0}, brackets_answer(brackets_, 0)});
+void MaskDependencies::record_all_brackets() {
+  if (!has_query({BRACKETS, 0})) queries_.push_back({{BRACKETS, 0}, brackets_answer(brackets_, 0)});
 }
 
 // `closed` is 0 if their number itself is the answer.
-Hash128 Reads::brackets_answer(uint32_t open, uint32_t closed) {
+Hash128 MaskDependencies::brackets_answer(uint32_t open, uint32_t closed) {
   return closed == 0 ? hash_words(ANSWER, open) : hash_words(ANSWER, open < closed, open == closed);
 }
 
-void Reads::ask_identity() {
-  if (!has_question({IDENTITY, 0})) asked_.push_back({{IDENTITY, 0}, sets_[0]->identity});
+void MaskDependencies::record_identity() {
+  if (!has_query({IDENTITY, 0})) queries_.push_back({{IDENTITY, 0}, sets_[0]->identity});
 }
 
 // ---------------------------------------------------------------- sets
@@ -103,7 +104,7 @@ const EarleySet *Earley::start(Arena &arena) {
       EarleySet{identity, shape, 0, 1, items_.outlook(kernels[0]), accepting, kernels, origins});
 }
 
-Earley::Target Earley::next_target(const EarleySet *s, Symbol symbol, Reads *reads) {
+Earley::Target Earley::next_target(const EarleySet *s, Symbol symbol, MaskDependencies *dependencies) {
   const Target stays{s, symbol};
   const ItemSets::Scan scan = items_.scan(s->outlook, symbol);
   if (scan.rest != ItemSets::NONE) return stays;
@@ -117,8 +118,8 @@ Earley::Target Earley::next_target(const EarleySet *s, Symbol symbol, Reads *rea
     if (nested_ >= MOST_NESTED) return false;
     const Nested nested(nested_);
     if (!std::exchange(found->searched, true))
-      std::tie(found->set, found->symbol) = resolve(found->set, found->symbol, reads);
-    return resolve(next.set, next.symbol, reads) == std::pair(found->set, found->symbol);
+      std::tie(found->set, found->symbol) = resolve(found->set, found->symbol, dependencies);
+    return resolve(next.set, next.symbol, dependencies) == std::pair(found->set, found->symbol);
   };
   bool all = true;
   uint32_t i = 0;
@@ -155,24 +156,25 @@ void Earley::link(const EarleySet *s, Symbol symbol, const EarleySet *to, Symbol
   s->link = to;
 }
 
-std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol symbol, Reads *reads) {
+std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol symbol,
+                                                     MaskDependencies *dependencies) {
   const EarleySet *const first = s;
   const Symbol first_symbol = symbol;
   bool moved = false;
   while (true) {
     charge();
-    const uint32_t label = reads ? reads->label(s) : UINT32_MAX;
-    if (const Reads::Target *known = label == UINT32_MAX ? nullptr : reads->resolved(label, symbol)) {
+    const uint32_t label = dependencies ? dependencies->label(s) : UINT32_MAX;
+    if (const MaskDependencies::Target *known = label == UINT32_MAX ? nullptr : dependencies->resolved(label, symbol)) {
       const bool stays = known->set == s && known->symbol == symbol;
       s = known->set;
       symbol = known->symbol;
       moved = moved || !stays;
-      if (stays || !reads->is_whole(label)) break;
+      if (stays || !dependencies->is_whole(label)) break;
       continue;
     }
-    if (label != UINT32_MAX && !reads->is_whole(label)) {
+    if (label != UINT32_MAX && !dependencies->is_whole(label)) {
       const auto [to, as] = resolve(s, symbol, nullptr);
-      reads->ask(label, symbol, to, as, moves(to, as, *reads));
+      dependencies->record_completion(label, symbol, to, as, moves(to, as, *dependencies));
       moved = moved || to != s || as != symbol;
       s = to;
       symbol = as;
@@ -183,12 +185,12 @@ std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol 
     ++work_;
     // subtle: a result is stored even if it leads nowhere. Otherwise a search below would repeat it, once for each of
     // the sets above. A link of a set that is known as a whole skips sets that were not queried.
-    const bool is_whole = label != UINT32_MAX;  // any other set with a number was queried above
+    const bool is_whole = label != UINT32_MAX;  // any other set with a label was queried above
     if (is_whole || !linked(s, symbol, &to, &as)) {
-      const Target way = next_target(s, symbol, reads);
-      to = way.set;
-      as = way.symbol;
-      if (way.searched) is_whole ? reads->resolve(label, symbol, {to, as}) : link(s, symbol, to, as);
+      const Target target = next_target(s, symbol, dependencies);
+      to = target.set;
+      as = target.symbol;
+      if (target.searched) is_whole ? dependencies->resolve(label, symbol, {to, as}) : link(s, symbol, to, as);
     }
     if (to == s && as == symbol) break;
     s = to;
@@ -230,33 +232,33 @@ Hash128 Earley::outcome(const EarleySet *s, Symbol symbol) {
   return h;
 }
 
-Hash128 Earley::moves(const EarleySet *s, Symbol symbol, Reads &reads) {
+Hash128 Earley::moves(const EarleySet *s, Symbol symbol, MaskDependencies &dependencies) {
   charge(1 + s->count);
   const ItemSets::Scan scan = items_.scan(s->outlook, symbol);
-  Hash128 h = hash_words(MOVES_OF, scan.rest, scan.rest == ItemSets::NONE ? 0 : reads.number(s) + 1);
+  Hash128 h = hash_words(MOVES_OF, scan.rest, scan.rest == ItemSets::NONE ? 0 : dependencies.assign_label(s) + 1);
   for (uint32_t i = 0; i < s->count; ++i) {
     const ItemSets::Move &move = items_.move(s->kernels[i], scan.heads);
     if (move.rest == ItemSets::NONE && move.completed.empty()) continue;
     h = extend(h, static_cast<uint64_t>(move.rest) << 32 | move.completed.size());
-    h = extend(h, s->origins[i] ? reads.number(s->origins[i]) + 1 : 0);
+    h = extend(h, s->origins[i] ? dependencies.assign_label(s->origins[i]) + 1 : 0);
     for (uint32_t rule : move.completed) h = extend(h, rule);
   }
   return h;
 }
 
-const Hash128 &Earley::rest(const EarleySet *s, Reads *reads) {
-  Hash128 &known = reads ? reads->rest(s) : s->rest;
+const Hash128 &Earley::rest(const EarleySet *s, MaskDependencies *dependencies) {
+  Hash128 &known = dependencies ? dependencies->rest(s) : s->rest;
   if (!(known == Hash128{})) return known;
   std::vector<std::pair<uint64_t, uint64_t>> rests;
   for (uint32_t i = 0; i < s->count; ++i)
     for (Item item : items_.items(s->kernels[i])) {
       auto [to, as] = std::pair(s->origins[i], static_cast<Symbol>(items_.head(item)));
-      if (to) std::tie(to, as) = resolve(to, as, reads);
+      if (to) std::tie(to, as) = resolve(to, as, dependencies);
       Hash128 one = hash_words(REST, static_cast<uint32_t>(as));
       // subtle: an answer identifies the set, but not its other items.
-      if (to) one = reads ? extend(one, to->id) : extend(one, to->identity);
-      for (Item at = item; items_.symbol_before(at) != Grammar::END; ++at)
-        one = extend(one, static_cast<uint32_t>(items_.symbol_before(at)));
+      if (to) one = dependencies ? extend(one, to->id) : extend(one, to->identity);
+      for (Item at = item; items_.symbol_after_dot(at) != Grammar::END; ++at)
+        one = extend(one, static_cast<uint32_t>(items_.symbol_after_dot(at)));
       rests.push_back({one.a, one.b});
     }
   std::sort(rests.begin(), rests.end());
@@ -342,7 +344,7 @@ void Earley::Builder::recognised(const EarleySet *since, Symbol symbol) {
     charge();
     auto [set, head] = work_.back();
     work_.pop_back();
-    std::tie(set, head) = e_.resolve(set, head, reads_);
+    std::tie(set, head) = e_.resolve(set, head, dependencies_);
     if (seen(set, head)) continue;
     e_.work_ += set->count;
     charge(1 + set->count / 4);

@@ -78,7 +78,7 @@ struct Grammar {
   std::vector<uint32_t> ignore;  // terminals
   std::vector<GrammarKeyword> keywords;
   IndentationRule indentation;
-  Re within = RegexSpace::ANY_TEXT;  // the whole text must be in this language, too
+  Re outer_language = RegexSpace::ANY_TEXT;  // the whole text must be in this language, too
 
   // Productions, by rule: those of rule r begin at the items first[first_of[r]], ..., first[first_of[r + 1] - 1].
   std::vector<Symbol> symbols;

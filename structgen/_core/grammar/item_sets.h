@@ -1,13 +1,14 @@
-// The automaton of dotted rules: which items stand together, and where a symbol moves them.
+// The automaton of dotted rules: which items occur together, and where a symbol moves them.
 //
 // An Earley set holds items with origins. Those that share an origin always move together, so they are one
-// *kernel*: an interned set of items whose dot is inside their production. What a kernel predicts (all of it with
-// the set itself as origin) is its *outlook*. Both are made when first needed, and so are their moves; a set
-// is then a short list of (kernel, origin) pairs. (Aycock and Horspool, "Practical Earley Parsing", 2002,
-// with the states made lazily; nullable symbols are stepped over when a kernel is made.)
+// *kernel*: an interned set of items whose dot is inside their production. The items that a kernel predicts are its
+// *outlook*; their origin is the set itself. Kernels, outlooks and their moves are made when they are first needed. An
+// Earley set is then a short list of (kernel, origin) pairs. Source: Aycock and Horspool, "Practical Earley Parsing",
+// 2002. Here the states are made lazily, and a new kernel contains the items after nullable symbols.
 //
-// A symbol that is recognised completes rules; within one set that chains on (unit rules, precedence levels). The
-// rules completed that way are found out once for each outlook: they are the symbol's *heads*.
+// A recognised symbol completes rules, and these may complete further rules in the same set (unit rules, precedence
+// levels). The rules that are completed in this way, and the symbol itself, are the symbol's *heads*. They are computed
+// once for each outlook.
 #pragma once
 
 #include <algorithm>
@@ -26,18 +27,18 @@ using Kernel = uint32_t;   // 0: none
 using Outlook = uint32_t;  // 0: nothing is predicted or expected
 using Heads = uint32_t;    // an interned sorted set of symbols
 
-// What was found last in a table, each at one place of a few: where a grammar is ambiguous the same pairs are looked
-// up millions of times for one mask.
+// A small direct-mapped cache in front of a hash table. In an ambiguous grammar, one mask looks up the same pairs
+// millions of times.
 template <class Value>
 class Recent {
  public:
-  // Null where the key is not among them.
+  // Null if the key is not cached.
   const Value *find(uint64_t key) const {
-    const Slot &slot = slots_[place(key)];
+    const Slot &slot = slots_[slot_of(key)];
     return slot.key == key ? &slot.value : nullptr;
   }
   const Value &put(uint64_t key, const Value &value) {
-    Slot &slot = slots_[place(key)];
+    Slot &slot = slots_[slot_of(key)];
     slot = {key, value};
     return slot.value;
   }
@@ -48,7 +49,7 @@ class Recent {
     uint64_t key = UINT64_MAX;
     Value value{};
   };
-  static size_t place(uint64_t key) { return static_cast<size_t>(key * 0x9E3779B97F4A7C15u >> (64 - BITS)); }
+  static size_t slot_of(uint64_t key) { return static_cast<size_t>(key * 0x9E3779B97F4A7C15u >> (64 - BITS)); }
   std::vector<Slot> slots_ = std::vector<Slot>(size_t{1} << BITS);
 };
 
@@ -58,37 +59,38 @@ class ItemSets {
 
   ItemSets(const Grammar &grammar, size_t most);
 
-  // The item before the start symbol; completing its rule is accepting.
+  // The kernel of the item before the start symbol. A text that completes the rule of this item is accepted.
   Kernel start() const { return start_; }
   uint32_t accepting_rule() const { return accepting_; }
 
-  struct Scan {   // where predicted items are moved by a symbol
-    Kernel rest;  // of those that are not complete
-    Heads heads;  // the symbol itself, and all rules that this completes at the same set
+  struct Scan {   // the predicted items after a symbol
+    Kernel rest;  // the items that are not complete
+    Heads heads;  // the symbol itself, and all rules that it completes in the same set
   };
   Scan scan(Outlook outlook, Symbol symbol);
 
-  struct Move {  // where a kernel's items are moved by any of some symbols
-    Kernel rest = NONE;
-    std::vector<uint32_t> completed;  // rules
+  struct Move {                       // a kernel's items after any of the symbols in `heads`
+    Kernel rest = NONE;               // the items that are not complete
+    std::vector<uint32_t> completed;  // the rules of the complete items
   };
   const Move &move(Kernel kernel, Heads heads);
 
   Kernel merge(Kernel a, Kernel b);
   Outlook outlook(Kernel kernel);
   Outlook merge_outlooks(Outlook a, Outlook b);
-  // Terminals that the items of an outlook, and of the kernels it comes from, stand before; sorted.
+  // The terminals after the dots of an outlook's items, and of the kernels that it was made for; sorted.
   std::span<const uint32_t> expected(Outlook outlook) const { return outlooks_[outlook].expected; }
-  // The same items where of all expected terminals only this one may come; UINT32_MAX: none.
+  // The same predicted items, but with `terminal` as the only expected terminal; UINT32_MAX: no terminal is expected.
   Outlook only(Outlook outlook, uint32_t terminal);
   bool expects(Outlook outlook, uint32_t terminal) const {
     const auto &e = outlooks_[outlook].expected;
     return std::binary_search(e.begin(), e.end(), terminal);
   }
   std::span<const Item> items(Kernel kernel) const { return kernels_[kernel].items; }
-  Symbol symbol_before(Item item) const { return symbol_at(item); }  // the symbol that its dot is before
+  Symbol symbol_after_dot(Item item) const { return symbol_at(item); }  // the symbol after the item's dot
   uint32_t head(Item item) const { return head_of(item); }
-  // Items after `symbol`, of a kernel or predicted, ends included; for searches that follow single items.
+  // For searches that follow single items: the items of a kernel, or the predicted ones, after `symbol`. Complete items
+  // are included.
   void moved_items(Kernel kernel, Symbol symbol, std::vector<Item> *out) const;
   void predicted_items(Outlook outlook, Symbol symbol, std::vector<Item> *out) const;
   bool predicts(Outlook outlook, Symbol symbol) const;

@@ -26,7 +26,7 @@ ArrayControl *ArrayControls::control(ObligationId expanded, const Counts &counts
   a.id = static_cast<uint32_t>(controls_.size());
   a.counts = std::move(kept);
   a.unique = unique;
-  a.loose = unique && !obligations_[expanded].conjunctive;
+  a.may_violate_unique = unique && !obligations_[expanded].conjunctive;
   a.used = unique ? used : NO_SCHEMA;
   for (SchemaId g : groups) {
     const SchemaNode &n = table_.node(g);

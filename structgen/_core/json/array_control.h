@@ -1,4 +1,4 @@
-// Array frames: their items, what `contains` has counted, and which scalars are used where items must differ.
+// Array frames: their items, the counts of `contains`, and the scalars used so far if items must differ.
 #pragma once
 
 #include <map>
@@ -19,14 +19,14 @@ using Counts = std::vector<std::pair<SchemaId, uint64_t>>;
 
 struct ArrayControl {
   ObligationId obligation = 0;
-  bool simple = false;  // conjunctive, without `contains` and `uniqueItems`: decided here, without the oracle
+  bool simple = false;  // conjunctive, no `contains` or `uniqueItems`: decided here, without the oracle
   Groups groups;
   uint64_t prefix = 0;                              // from this index on all items are alike
   std::vector<std::unique_ptr<ItemControl>> items;  // by min(index, prefix)
   Counts counts;                                    // items that matched `contains`, by group; up to what still matters
   bool counting = false;                            // some group has `contains`
   bool unique = false;                              // some group requires distinct items
-  bool loose = false;                               // unique, but the frame may hold without that group
+  bool may_violate_unique = false;                  // unique, but the array may be valid although two items are equal
   SchemaId used = NO_SCHEMA;                        // unique: an enum of the scalars that the array has
   bool prepared = false;
   uint64_t min = 0, max = UNBOUNDED;  // simple frames; max is lowered by items without values
@@ -39,18 +39,18 @@ class ArrayControls {
       : table_(table), formulas_(table.formulas()), obligations_(obligations) {}
 
   ArrayControl *control(ObligationId expanded, const Counts &counts = {}, SchemaId used = NO_SCHEMA);
-  // What a group requires of the item at `index`, where the scalars in `used` are taken.
+  // What a group requires of the item at `index`, if the array already has the scalars in `used`.
   Formula requirement(SchemaId group, uint64_t index, SchemaId used = NO_SCHEMA);
   // How many items have matched the `contains` of a group.
   static uint64_t count_of(const ArrayControl &frame, SchemaId group);
 
-  // The frame after an item whose roots `holds` judges.
+  // The frame after an item; `holds` decides whether the item satisfies a root formula.
   ArrayControl *after(ArrayControl *frame, const GroupRoots &group_roots, const GroupRoots &contains_roots,
                       const Holds &holds);
   ArrayControl *after(ItemControl *item, const Holds &holds);
-  // The frame after an item that the array had before.
+  // The frame after an item that equals an earlier one.
   ArrayControl *after_repeated_item(ArrayControl *frame);
-  // The frame where the scalar is used, too.
+  // The same frame with `scalar` among the used scalars.
   ArrayControl *with_used(ArrayControl *frame, const ItemValue &scalar);
 
   std::vector<bool> verdicts(const ArrayControl &frame, uint64_t count);

@@ -1,9 +1,9 @@
 // The search for a completion if only terminals that the grammar allows at a position compete.
 //
-// `GrammarLife::Search` follows items one by one, and a single item does not show which other terminals are allowed.
-// Its results are right as long as a terminal that wins among all terminals wins among some of them. What it does not
-// find is searched here, from one Earley set to the next, sets near the end of the text first. There are more sets than
-// facts of the other search, without a bound if rules nest, so this search is the second one.
+// `GrammarLiveness::Search` follows items one by one, and a single item does not show which other terminals are
+// allowed. Its results are right as long as a terminal that wins among all terminals wins among some of them. What it
+// does not find is searched here, from one Earley set to the next, sets near the end of the text first. There are more
+// sets than facts of the other search, without a bound if rules nest, so this search is the second one.
 #include <queue>
 
 #include "liveness/liveness.h"
@@ -13,12 +13,13 @@ namespace {
 
 constexpr uint64_t AT = 88;
 constexpr size_t MOST_STATES = 3'000;  // of a lexeme
-constexpr size_t MOVES = 20;           // of Earley's algorithm, or looks at what a set needs, that are worth a step
+constexpr size_t MOVES = 20;           // moves of the Earley parser, or steps of `fewest_after`, that count as one step
 
 }  // namespace
 
 // A text from `set` on, after a boundary. Nullopt: there is no text, or the search has `spent` its budget.
-std::optional<std::string> GrammarLife::in_contexts(const EarleySet *set, Re boundary, bool *spent, Arena &scratch) {
+std::optional<std::string> GrammarLiveness::in_contexts(const EarleySet *set, Re boundary, bool *spent,
+                                                        Arena &scratch) {
   struct Point {
     const EarleySet *set;
     Re boundary;

@@ -30,8 +30,8 @@ GrammarControl::GrammarControl(Grammar grammar, std::vector<Grammar::Production>
   if (empty_) return;
   items_ = std::make_unique<ItemSets>(g_, most);
   earley_ = std::make_unique<Earley>(g_, *items_, space.limits().earley_items);
-  life_ = std::make_unique<GrammarLife>(g_, *items_, *lexer_, *earley_, space.limits().oracle_budget);
-  empty_ = life_->empty();
+  liveness_ = std::make_unique<GrammarLiveness>(g_, *items_, *lexer_, *earley_, space.limits().oracle_budget);
+  empty_ = liveness_->empty();
   if (g_.indentation.active())
     after_newline_ = first_after({g_.indentation.newline, g_.indentation.indent, g_.indentation.dedent});
 }
@@ -77,7 +77,7 @@ std::bitset<256> GrammarControl::first_after(std::initializer_list<uint32_t> ter
 }
 
 GrammarEntry GrammarControl::start(Arena &arena) {
-  return {earley_->start(arena), Lexer::FRESH, nullptr, 0, 0, lexemes().begin_within(g_.within)};
+  return {earley_->start(arena), Lexer::FRESH, nullptr, 0, 0, lexemes().begin_outer(g_.outer_language)};
 }
 
 Context GrammarControl::context(Outlook outlook, bool in_brackets) {
@@ -95,8 +95,8 @@ Context GrammarControl::context(Outlook outlook, bool in_brackets) {
   return contexts_[key] = made;
 }
 
-const std::vector<uint32_t> &GrammarControl::others(Outlook outlook) {
-  auto [it, fresh] = others_.try_emplace(outlook);
+const std::vector<uint32_t> &GrammarControl::expected_nonlexical(Outlook outlook) {
+  auto [it, fresh] = expected_nonlexical_.try_emplace(outlook);
   if (fresh)
     for (uint32_t t : items_->expected(outlook))
       if (g_.terminals[t].kind != GrammarTerminal::Text) it->second.push_back(t);
@@ -104,7 +104,7 @@ const std::vector<uint32_t> &GrammarControl::others(Outlook outlook) {
 }
 
 bool GrammarControl::may_stand(const GrammarEntry &entry) const {
-  if (entry.lex == Lexer::FRESH || entry.within != ANYTHING || g_.indentation.active()) return true;
+  if (entry.lex == Lexer::FRESH || entry.outer != ANYTHING || g_.indentation.active()) return true;
   const std::span<const Lexer::Running> running = lexer_->running(entry.lex);
   return std::any_of(running.begin(), running.end(),
                      [&](const Lexer::Running &r) { return lexer_->ignores(r.terminal); });

@@ -27,48 +27,48 @@ bool merge(std::vector<uint64_t> &to, const uint64_t *bits) { return merge_bits(
 
 }  // namespace
 
-GrammarLife::Chart::Chart(GrammarLife &life) : l_(life), grammar_(life.g_, life.lexer_) {
-  const Within first = l_.lexemes_.begin_within(l_.g_.within);
-  const uint32_t start = place({RegexSpace::EMPTY, first});
-  places_[start].may = grammar_.first;
+GrammarLiveness::Chart::Chart(GrammarLiveness &liveness) : l_(liveness), grammar_(liveness.g_, liveness.lexer_) {
+  const OuterState first = l_.lexemes_.begin_outer(l_.g_.outer_language);
+  const uint32_t start = position_of({RegexSpace::EMPTY, first});
+  positions_[start].may = grammar_.first;
   if (grammar_.blank != BinaryGrammar::NONE)
     for (uint32_t t = 0; t < grammar_.terminal_count(); ++t)
-      if (l_.lexer_.ignores(grammar_.terminals[t].number)) set_bit(places_[start].may, t);
+      if (l_.lexer_.ignores(grammar_.terminals[t].number)) set_bit(positions_[start].may, t);
   build();
 }
 
-uint32_t GrammarLife::Chart::place(At at) {
-  auto [it, is_new] = index_.try_emplace(key_of(at), static_cast<uint32_t>(places_.size()));
+uint32_t GrammarLiveness::Chart::position_of(At at) {
+  auto [it, is_new] = index_.try_emplace(key_of(at), static_cast<uint32_t>(positions_.size()));
   if (is_new) {
     const size_t words = (grammar_.terminal_count() + 63) / 64;
-    places_.push_back({at, Bits(words), Bits(words)});
+    positions_.push_back({at, Bits(words), Bits(words)});
     cuts_ |= l_.lexemes_.forbids_more(at.after);
     fresh_.push_back(it->second);
   }
   return it->second;
 }
 
-// The places where a lexeme may end; null if it has too many states.
-LexemeEnds::Set GrammarLife::Chart::ends(LexemeState s, Within within) {
+// The positions where a lexeme may end; null if it has too many states.
+LexemeEnds::Set GrammarLiveness::Chart::ends(LexemeState s, OuterState outer) {
   size_t left = MOST_POINTS;
-  LexemeEnds::Set found = l_.lexemes_.ends().of(s, within, &left);
+  LexemeEnds::Set found = l_.lexemes_.ends().of(s, outer, &left);
   points_ += MOST_POINTS - left;
   return found;
 }
 
 // The same with texts, found breadth first.
-const std::vector<GrammarLife::Chart::Ended> *GrammarLife::Chart::written(LexemeState s, Within within) {
-  const uint64_t key = static_cast<uint64_t>(s) << 32 | within;
+const std::vector<GrammarLiveness::Chart::Ended> *GrammarLiveness::Chart::written(LexemeState s, OuterState outer) {
+  const uint64_t key = static_cast<uint64_t>(s) << 32 | outer;
   if (auto it = written_.find(key); it != written_.end()) return &it->second;
   struct Point {
     LexemeState lexeme;
-    Within left;
+    OuterState left;
     uint32_t from;
     char byte;
   };
   std::vector<Ended> found;
   std::unordered_set<uint64_t> known, met{key};
-  std::vector<Point> points{{s, within, 0, 0}};  // breadth first
+  std::vector<Point> points{{s, outer, 0, 0}};  // breadth first
   auto text = [&](uint32_t at) {
     std::string read;
     for (; at; at = points[at].from) read.push_back(points[at].byte);
@@ -84,11 +84,11 @@ const std::vector<GrammarLife::Chart::Ended> *GrammarLife::Chart::written(Lexeme
     }
     std::bitset<256> bytes = l_.lexemes_.first(now.lexeme);
     if (now.left != ANYTHING) bytes &= l_.lexemes_.first(now.left);
-    std::pair<LexemeState, Within> last{Lexemes::DEAD, Lexemes::DEAD};
+    std::pair<LexemeState, OuterState> last{Lexemes::DEAD, Lexemes::DEAD};
     for (size_t b = 0; b < 256; ++b) {
       if (!bytes.test(b)) continue;
       const auto byte = static_cast<uint8_t>(b);
-      const std::pair to{l_.lexemes_.step(now.lexeme, byte), l_.lexemes_.step_within(now.left, byte)};
+      const std::pair to{l_.lexemes_.step(now.lexeme, byte), l_.lexemes_.step_outer(now.left, byte)};
       if (to.first == Lexemes::DEAD || to.second == Lexemes::DEAD || last == to) continue;
       last = to;
       if (met.insert(static_cast<uint64_t>(to.first) << 32 | to.second).second)
@@ -99,32 +99,32 @@ const std::vector<GrammarLife::Chart::Ended> *GrammarLife::Chart::written(Lexeme
   return &(written_[key] = std::move(found));
 }
 
-// Finds all places that lexemes lead to, with the arcs between them. False: there are too many.
-bool GrammarLife::Chart::find_places() {
+// Finds all positions that lexemes lead to, with the arcs between them; false if there are too many.
+bool GrammarLiveness::Chart::find_positions() {
   while (!fresh_.empty()) {
     charge();
     const uint32_t from = fresh_.back();
     fresh_.pop_back();
     for (uint32_t t = 0; t < grammar_.terminal_count(); ++t) {
-      if (!has(places_[from].may, t) || has(places_[from].done, t)) continue;
-      set_bit(places_[from].done, t);
-      const LexemeState s = l_.begin(grammar_.terminals[t].number, places_[from].at.after);
+      if (!has(positions_[from].may, t) || has(positions_[from].done, t)) continue;
+      set_bit(positions_[from].done, t);
+      const LexemeState s = l_.begin(grammar_.terminals[t].number, positions_[from].at.after);
       if (s == Lexemes::DEAD) continue;
-      const LexemeEnds::Set to = ends(s, places_[from].at.within);
-      if (!to || points_ > MOST_IN_ALL || places_.size() > MOST_PLACES || arcs_.size() > MOST_ARCS) return false;
-      for (const At &one : *to) {
-        const uint32_t end = place(one);
+      const LexemeEnds::Set to = ends(s, positions_[from].at.outer);
+      if (!to || points_ > MOST_IN_ALL || positions_.size() > MOST_POSITIONS || arcs_.size() > MOST_ARCS) return false;
+      for (const At &target : *to) {
+        const uint32_t end = position_of(target);
         arcs_.push_back({from, t, end});
-        if (merge(places_[end].may, grammar_.follow[t].data())) fresh_.push_back(end);
+        if (merge(positions_[end].may, grammar_.follow[t].data())) fresh_.push_back(end);
       }
     }
   }
   return true;
 }
 
-// The places in topological order, those that lead to each other side by side (Tarjan's algorithm).
-std::vector<uint32_t> GrammarLife::Chart::sorted(std::vector<std::pair<uint32_t, uint32_t>> *loops) const {
-  const auto count = static_cast<uint32_t>(places_.size());
+// The positions in topological order, those that lead to each other side by side (Tarjan's algorithm).
+std::vector<uint32_t> GrammarLiveness::Chart::sorted(std::vector<std::pair<uint32_t, uint32_t>> *loops) const {
+  const auto count = static_cast<uint32_t>(positions_.size());
   std::vector<std::vector<uint32_t>> to(count);
   std::vector<uint8_t> itself(count);
   for (const Arc &arc : arcs_) {
@@ -182,10 +182,10 @@ std::vector<uint32_t> GrammarLife::Chart::sorted(std::vector<std::pair<uint32_t,
   return out;
 }
 
-bool GrammarLife::Chart::build() {
+bool GrammarLiveness::Chart::build() {
   finishing_.clear();
-  if (!find_places()) return usable_ = false;
-  nodes_ = places_.size();
+  if (!find_positions()) return usable_ = false;
+  nodes_ = positions_.size();
   words_ = (nodes_ + 63) / 64;
   std::vector<std::pair<uint32_t, uint32_t>> loops;
   const std::vector<uint32_t> order = sorted(&loops);
@@ -200,46 +200,46 @@ bool GrammarLife::Chart::build() {
   }
   may_end_.assign(words_, 0);
   for (uint32_t p = 0; p < nodes_; ++p)
-    if (l_.lexemes_.may_end(places_[p].at.within)) set_bit(may_end_, node_of_[p]);
+    if (l_.lexemes_.may_end(positions_[p].at.outer)) set_bit(may_end_, node_of_[p]);
   return true;
 }
 
-std::optional<bool> GrammarLife::Chart::empty() {
+std::optional<bool> GrammarLiveness::Chart::empty() {
   if (!usable_) return std::nullopt;
   if (grammar_.accepts_empty && has(may_end_, node_of_[0])) return false;
   Bits reached(words_);
   merge(reached, chart_->spans(grammar_.start, node_of_[0]));
   if (meet(reached, may_end_)) return false;
-  return cuts_ ? std::nullopt : std::optional(true);  // it may be what was left out
+  return cuts_ ? std::nullopt : std::optional(true);  // `cuts_`: a text may exist that the chart leaves out
 }
 
-bool GrammarLife::Chart::foreseen(LexemeState s, Within within) {
-  const LexemeEnds::Set found = usable_ ? ends(s, within) : nullptr;
+bool GrammarLiveness::Chart::is_reachable(LexemeState s, OuterState outer) {
+  const LexemeEnds::Set found = usable_ ? ends(s, outer) : nullptr;
   return !found ||
          std::all_of(found->begin(), found->end(), [&](const At &end) { return index_.contains(key_of(end)); });
 }
 
-std::optional<bool> GrammarLife::Chart::alive(const EarleySet *set, LexemeState s, Within within) {
-  const LexemeEnds::Set found = usable_ ? ends(s, within) : nullptr;
+std::optional<bool> GrammarLiveness::Chart::alive(const EarleySet *set, LexemeState s, OuterState outer) {
+  const LexemeEnds::Set found = usable_ ? ends(s, outer) : nullptr;
   if (!found) {
     usable_ = false;
     return std::nullopt;
   }
-  std::vector<uint32_t> places;
+  std::vector<uint32_t> positions;
   bool all = true;
   for (const At &end : *found) {
     const auto known = index_.find(key_of(end));
-    if (known != index_.end()) places.push_back(known->second);
+    if (known != index_.end()) positions.push_back(known->second);
     else all = false;
   }
-  if (alive(set, places)) return true;
+  if (alive(set, positions)) return true;
   // Unknown positions come after lexemes for which some continuations are left out (`Lexemes::coarsen`).
   return all || cuts_ ? std::optional(false) : std::nullopt;
 }
 
-bool GrammarLife::Chart::alive(const EarleySet *set, std::span<const uint32_t> places) {
+bool GrammarLiveness::Chart::alive(const EarleySet *set, std::span<const uint32_t> positions) {
   Bits at(words_);
-  for (uint32_t p : places) {
+  for (uint32_t p : positions) {
     set_bit(at, node_of_[p]);
     if (grammar_.blank != BinaryGrammar::NONE) merge(at, chart_->spans(grammar_.blank, node_of_[p]));
   }
@@ -253,15 +253,15 @@ bool GrammarLife::Chart::alive(const EarleySet *set, std::span<const uint32_t> p
   return false;
 }
 
-uint32_t GrammarLife::Chart::least_left(Within within) {
-  if (within == ANYTHING) return 0;
-  if (auto known = least_left_.find(within); known != least_left_.end()) return known->second;
-  const int64_t least = l_.lexemes_.space().regex().min_length(l_.lexemes_.language(within));
-  return least_left_[within] = static_cast<uint32_t>(std::clamp<int64_t>(least, 0, FAR));
+uint32_t GrammarLiveness::Chart::least_left(OuterState outer) {
+  if (outer == ANYTHING) return 0;
+  if (auto known = least_left_.find(outer); known != least_left_.end()) return known->second;
+  const int64_t least = l_.lexemes_.space().regex().min_length(l_.lexemes_.language(outer));
+  return least_left_[outer] = static_cast<uint32_t>(std::clamp<int64_t>(least, 0, FAR));
 }
 
-std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, std::span<const Ended> ended,
-                                                          Arena &scratch) {
+std::optional<std::string> GrammarLiveness::Chart::completion(const EarleySet *set, std::span<const Ended> ended,
+                                                              Arena &scratch) {
   if (!usable_) return std::nullopt;
   auto found = completion(set, ended, scratch, 1, SHORTEST_STEPS);
   return found ? found : completion(set, ended, scratch, HASTE, MOST_STEPS);
@@ -270,8 +270,8 @@ std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, 
 // Terminal after terminal, what may be the nearest to the end first, where `haste` counts what is left at least so many
 // times (Pohl, "Heuristic search viewed as path finding in a graph", 1970); nothing is followed that does not lead
 // there.
-std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, std::span<const Ended> ended,
-                                                          Arena &scratch, size_t haste, size_t most) {
+std::optional<std::string> GrammarLiveness::Chart::completion(const EarleySet *set, std::span<const Ended> ended,
+                                                              Arena &scratch, size_t haste, size_t most) {
   struct Step {
     const EarleySet *set;  // at the end of `text`, once `read`; before that where its last lexeme began
     uint32_t terminal;
@@ -286,14 +286,14 @@ std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, 
   std::unordered_map<Hash128, const EarleySet *, HashOf128> after;
   auto add = [&](const EarleySet *from, uint32_t t, bool is_read, At at, std::string text) {
     if (!index_.contains(key_of(at))) return;
-    const size_t length = text.size() + haste * least_left(at.within);
+    const size_t length = text.size() + haste * least_left(at.outer);
     queue.push({from, t, is_read, at, std::move(text), length});
   };
   for (const Ended &end : ended) add(set, 0, true, end.at, end.text);
   if (queue.empty())  // positions that differ from none by too little were left out
     for (const Ended &end : ended)
-      for (const Place &p : places_)
-        if (p.at.within == end.at.within) add(set, 0, true, p.at, end.text);
+      for (const Position &p : positions_)
+        if (p.at.outer == end.at.outer) add(set, 0, true, p.at, end.text);
   for (size_t steps = 0; !queue.empty() && steps < most; ++steps) {
     Step now = queue.top();
     queue.pop();
@@ -310,13 +310,13 @@ std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, 
       }
     }
     if (!met.insert(extend(hash_words(FINISHING, key_of(now.at)), now.set->identity)).second) continue;
-    const uint32_t place = index_.at(key_of(now.at));
-    if (!alive(now.set, {&place, 1})) continue;
-    if (now.set->accepting && l_.lexemes_.may_end(now.at.within)) return now.text;
+    const uint32_t position = index_.at(key_of(now.at));
+    if (!alive(now.set, {&position, 1})) continue;
+    if (now.set->accepting && l_.lexemes_.may_end(now.at.outer)) return now.text;
     auto read = [&](uint32_t t) {
       const LexemeState s = l_.begin(t, now.at.after);
       if (s == Lexemes::DEAD) return;
-      const std::vector<Ended> *found = written(s, now.at.within);
+      const std::vector<Ended> *found = written(s, now.at.outer);
       if (!found) return;
       for (const Ended &end : *found) add(now.set, t, false, end.at, now.text + end.text);
     };
@@ -326,9 +326,9 @@ std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, 
   return std::nullopt;
 }
 
-// The places that the rest of an item leads to.
-GrammarLife::Chart::Bits GrammarLife::Chart::forward(Item item, Bits at) const {
-  for (Symbol s; (s = l_.items_.symbol_before(item)) != Grammar::END; ++item) {
+// The positions that the rest of an item leads to.
+GrammarLiveness::Chart::Bits GrammarLiveness::Chart::forward(Item item, Bits at) const {
+  for (Symbol s; (s = l_.items_.symbol_after_dot(item)) != Grammar::END; ++item) {
     Bits next(words_);
     if (l_.g_.nullable(s)) next = at;
     const uint32_t spanned = symbol(s);
@@ -338,10 +338,10 @@ GrammarLife::Chart::Bits GrammarLife::Chart::forward(Item item, Bits at) const {
   return at;
 }
 
-// The places from which the rest of an item leads to some of `ends`.
-GrammarLife::Chart::Bits GrammarLife::Chart::backward(Item item, const Bits &ends) const {
+// The positions from which the rest of an item leads to some of `ends`.
+GrammarLiveness::Chart::Bits GrammarLiveness::Chart::backward(Item item, const Bits &ends) const {
   std::vector<Symbol> symbols;
-  for (Symbol s; (s = l_.items_.symbol_before(item)) != Grammar::END; ++item) symbols.push_back(s);
+  for (Symbol s; (s = l_.items_.symbol_after_dot(item)) != Grammar::END; ++item) symbols.push_back(s);
   Bits at = ends;
   for (auto s = symbols.rbegin(); s != symbols.rend(); ++s) {
     Bits before(words_);
@@ -360,8 +360,8 @@ GrammarLife::Chart::Bits GrammarLife::Chart::backward(Item item, const Bits &end
   return at;
 }
 
-// The places from which the text can be completed if a rule that began at `set` ends there.
-const GrammarLife::Chart::Bits &GrammarLife::Chart::finishing(const EarleySet *set, uint32_t rule) {
+// The positions from which the text can be completed if a rule that began at `set` ends there.
+const GrammarLiveness::Chart::Bits &GrammarLiveness::Chart::finishing(const EarleySet *set, uint32_t rule) {
   if (rule == l_.items_.accepting_rule()) return may_end_;
   const Hash128 key = extend(hash_words(FINISHING, rule), set->identity);
   if (auto it = finishing_.find(key); it != finishing_.end()) return it->second;
@@ -409,7 +409,7 @@ const GrammarLife::Chart::Bits &GrammarLife::Chart::finishing(const EarleySet *s
 }
 
 // Computes the least fixpoint. Goals that others depend on come later, so the last one is solved first.
-void GrammarLife::Chart::solve(std::vector<Goal> &goals) {
+void GrammarLiveness::Chart::solve(std::vector<Goal> &goals) {
   std::vector<uint32_t> queue;
   std::vector<uint8_t> queued(goals.size());
   for (uint32_t g = 0; g < goals.size(); ++g)

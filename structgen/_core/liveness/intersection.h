@@ -1,13 +1,14 @@
-// Liveness if the whole text must be in a regular language, too: exact, if that language has few states.
+// Liveness if the whole text must also be in a regular language (`&`): exact, if that language has few states.
 //
-// A *place* is the state of the lexer and the regular language after a lexeme has ended: what must not follow it, and
-// the state of the regular language. First, a search finds all places that lexemes reach from the first one. Then the
-// chart gets the pairs of places between which each symbol can stand: it is a chart of spans whose nodes are the places
-// (Bar-Hillel, Perles and Shamir, "On formal properties of simple phrase structure grammars", 1961). A query follows
-// the items of an Earley set along the rows of the chart. The places at which a rule of an older set may end, so that
-// the text can be completed, are found backwards and stored. Invariant: a live state can be completed. All live states
-// are found, except for texts in which a lexeme stands directly before something that begins like a longer lexeme with
-// many states (`Lexemes::coarsen`). If there are too many places, there is no chart, and `Search` decides.
+// A *position* is the state after a lexeme has ended: the texts that must not follow it, and the state of the regular
+// language. First, a search finds all positions that lexemes reach from the first one. Then the chart gets the pairs of
+// positions between which each symbol can stand: it is a chart of spans whose nodes are the positions (Bar-Hillel,
+// Perles and Shamir, "On formal properties of simple phrase structure grammars", 1961). A query follows the items of an
+// Earley set along the rows of the chart. For each rule of an older set, a search backwards finds the positions where
+// the rule may end such that the text can be completed; they are stored. Invariant: a live state can be completed. All
+// live states are found, except for texts in which a lexeme stands directly before something that begins like a longer
+// lexeme with many states (`Lexemes::coarsen`). If there are too many positions, there is no chart, and `Search`
+// decides.
 #pragma once
 
 #include <span>
@@ -21,32 +22,32 @@
 
 namespace structgen {
 
-class GrammarLife::Chart {
+class GrammarLiveness::Chart {
  public:
-  explicit Chart(GrammarLife &life);
+  explicit Chart(GrammarLiveness &liveness);
 
   // Has the grammar no text? Nullopt: there is no chart.
   std::optional<bool> empty();
   // Can the text be completed after `set`, by any of the ends of lexeme `s`? Nullopt: there is no chart.
-  std::optional<bool> alive(const EarleySet *set, LexemeState s, Within within);
+  std::optional<bool> alive(const EarleySet *set, LexemeState s, OuterState outer);
   using At = LexemeEnds::End;
   struct Ended {
     At at;
-    std::string text;  // a shortest one that leads there
+    std::string text;  // a shortest text that leads there
   };
-  // The places where a lexeme may end, with texts; null if it has too many states. Valid until the next call.
-  const std::vector<Ended> *written(LexemeState s, Within within);
+  // The positions where a lexeme may end, with texts; null if it has too many states. Valid until the next call.
+  const std::vector<Ended> *written(LexemeState s, OuterState outer);
   // A short text that completes the prefix, after some of these ends.
   std::optional<std::string> completion(const EarleySet *set, std::span<const Ended> ended, Arena &scratch);
   std::optional<std::string> completion(const EarleySet *set, std::span<const Ended> ended, Arena &scratch,
                                         size_t haste, size_t most);
-  // Are all places known where the lexeme may end? False if no text leads to this pair.
-  bool foreseen(LexemeState s, Within within);
+  // Does the chart contain all positions where the lexeme may end? It does not if no text leads to this pair of states.
+  bool is_reachable(LexemeState s, OuterState outer);
 
  private:
   using Bits = std::vector<uint64_t>;
-  static uint64_t key_of(At at) { return static_cast<uint64_t>(at.after) << 32 | at.within; }
-  struct Place {
+  static uint64_t key_of(At at) { return static_cast<uint64_t>(at.after) << 32 | at.outer; }
+  struct Position {
     At at;
     Bits may;   // terminals that may begin there, of the chart's grammar
     Bits done;  // of these, those whose arcs are known
@@ -54,7 +55,7 @@ class GrammarLife::Chart {
   struct Arc {
     uint32_t from, terminal, to;
   };
-  struct Need {  // a rule may end at places from which this item leads to an end of that goal
+  struct Need {  // the rule may end at each position from which `item` leads to a position in the bits of `goal`
     Item item;
     uint32_t goal;
   };
@@ -68,13 +69,13 @@ class GrammarLife::Chart {
     std::vector<uint32_t> dependents;
   };
 
-  uint32_t least_left(Within within);
-  LexemeEnds::Set ends(LexemeState s, Within within);
-  uint32_t place(At at);
-  bool find_places();
+  uint32_t least_left(OuterState outer);
+  LexemeEnds::Set ends(LexemeState s, OuterState outer);
+  uint32_t position_of(At at);
+  bool find_positions();
   bool build();
   std::vector<uint32_t> sorted(std::vector<std::pair<uint32_t, uint32_t>> *loops) const;
-  bool alive(const EarleySet *set, std::span<const uint32_t> places);
+  bool alive(const EarleySet *set, std::span<const uint32_t> positions);
   Bits forward(Item item, Bits at) const;
   Bits backward(Item item, const Bits &ends) const;
   const Bits &finishing(const EarleySet *set, uint32_t rule);
@@ -85,24 +86,24 @@ class GrammarLife::Chart {
   }
   bool has(const Bits &bits, uint32_t bit) const { return bits[bit / 64] >> bit % 64 & 1; }
 
-  static constexpr size_t MOST_PLACES = 8'000, MOST_ARCS = 1'000'000, MOST_POINTS = 400'000, MOST_WRITTEN = 100'000,
+  static constexpr size_t MOST_POSITIONS = 8'000, MOST_ARCS = 1'000'000, MOST_POINTS = 400'000, MOST_WRITTEN = 100'000,
                           MOST_IN_ALL = 2'000'000, MOST_FINISHING = 20'000, MOST_WRITTEN_ENDS = 1'000;
   static constexpr size_t MOST_BYTES = size_t{1} << 28;
   static constexpr size_t MOST_WORDS = 4'000'000'000;  // once for a constraint; see CanvasLimits
 
-  GrammarLife &l_;
+  GrammarLiveness &l_;
   BinaryGrammar grammar_;
-  std::vector<Place> places_;
+  std::vector<Position> positions_;
   std::unordered_map<uint64_t, uint32_t> index_;
   std::unordered_map<uint64_t, std::vector<Ended>> written_;
-  std::vector<uint32_t> fresh_;  // places whose arcs are not all known
+  std::vector<uint32_t> fresh_;  // positions whose arcs are not all known
   std::vector<Arc> arcs_;
-  std::unordered_map<Within, uint32_t> least_left_;
+  std::unordered_map<OuterState, uint32_t> least_left_;
   size_t points_ = 0;
   bool usable_ = true;
-  bool cuts_ = false;  // is there a place after which more is forbidden than what must not follow?
+  bool cuts_ = false;  // does some position forbid more than the texts that must not follow (`Lexemes::coarsen`)?
   std::unique_ptr<SpanChart> chart_;
-  std::vector<uint32_t> node_of_;  // by place
+  std::vector<uint32_t> node_of_;  // by position
   size_t nodes_ = 0, words_ = 0;
   Bits may_end_;
   std::unordered_map<Hash128, Bits, HashOf128> finishing_;

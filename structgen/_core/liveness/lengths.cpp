@@ -1,4 +1,4 @@
-// How many characters a completion needs, and how many another constraint allows.
+// The fewest characters that a completion needs, and the most that the outer language allows.
 #include <algorithm>
 #include <functional>
 #include <queue>
@@ -11,18 +11,18 @@ namespace structgen {
 namespace {
 
 constexpr uint32_t LONG = 16'000;     // states; with more states, a text counts as unbounded
-constexpr size_t MOST_RULES = 3'000;  // that end on the way out of a set; with more, the result is what is known so far
+constexpr size_t MOST_RULES = 3'000;  // that end on the path to the end of the text; with more, a lower bound is used
 constexpr uint64_t FEWEST = 85;
 
 }  // namespace
 
 // Computes the fewest characters of a lexeme of each terminal, and of the rest of each production.
-void GrammarLife::measure_items() {
+void GrammarLiveness::measure_items() {
   if (!fewest_left_.empty()) return;
   std::vector<uint64_t> shortest(g_.terminals.size());
   for (uint32_t t = 0; t < g_.terminals.size(); ++t)
     if (g_.terminals[t].kind == GrammarTerminal::Text && plain_[t] != Lexemes::DEAD && !g_.terminals[t].nullable) {
-      const bool counts = g_.within != RegexSpace::ANY_TEXT;  // otherwise the lengths only order the search
+      const bool counts = g_.outer_language != RegexSpace::ANY_TEXT;  // otherwise the lengths only order the search
       const int64_t least = counts ? lexemes_.space().regex().min_length(lexemes_.language(plain_[t])) : 1;
       shortest[t] = static_cast<uint64_t>(std::clamp<int64_t>(least, 1, FAR));
     }
@@ -40,32 +40,32 @@ void GrammarLife::measure_items() {
   }
 }
 
-// Computes the most characters that may follow, for all states on the way at once. A state that can reach itself, or
-// that too many states follow, has no bound.
-uint32_t GrammarLife::most_left(Within within) {
-  if (within == ANYTHING) return FAR;
-  if (auto it = most_left_.find(within); it != most_left_.end()) return it->second;
+// Computes the most characters that may follow, for all states that the search visits at once. There is no bound if a
+// state can reach itself, or if too many states follow it.
+uint32_t GrammarLiveness::most_left(OuterState outer) {
+  if (outer == ANYTHING) return FAR;
+  if (auto it = most_left_.find(outer); it != most_left_.end()) return it->second;
   struct Frame {
-    Within at;
+    OuterState at;
     uint32_t most;
-    std::vector<std::pair<Within, uint32_t>> next;  // with the characters that the step adds
+    std::vector<std::pair<OuterState, uint32_t>> next;  // with the characters that the step adds
   };
   std::vector<Frame> path;
-  std::unordered_set<Within> open;
+  std::unordered_set<OuterState> open;
   size_t met = 0;
-  auto enter = [&](Within at) {
+  auto enter = [&](OuterState at) {
     Frame frame{at, 0, {}};
     for (size_t b = 0; b < 256; ++b) {
-      const Within to = lexemes_.step_within(at, static_cast<uint8_t>(b));
+      const OuterState to = lexemes_.step_outer(at, static_cast<uint8_t>(b));
       if (to == Lexemes::DEAD) continue;
-      const std::pair<Within, uint32_t> step{to, b < 0x80 || b >= 0xC0};
+      const std::pair<OuterState, uint32_t> step{to, b < 0x80 || b >= 0xC0};
       if (std::find(frame.next.begin(), frame.next.end(), step) == frame.next.end()) frame.next.push_back(step);
     }
     open.insert(at);
     path.push_back(std::move(frame));
     ++met;
   };
-  enter(within);
+  enter(outer);
   while (!path.empty()) {
     charge();
     Frame &frame = path.back();
@@ -93,12 +93,12 @@ uint32_t GrammarLife::most_left(Within within) {
       enter(to);
     }
   }
-  return most_left_[within];
+  return most_left_[outer];
 }
 
 // The fewest characters that complete the text from `set` on, as if any terminals could follow each other. With
 // `ended`: after the end of that rule, which began at the set.
-uint32_t GrammarLife::fewest_after(const EarleySet *set, std::optional<uint32_t> ended) {
+uint32_t GrammarLiveness::fewest_after(const EarleySet *set, std::optional<uint32_t> ended) {
   if (ended) return fewest_after_rule(set, *ended);
   if (set->accepting) return 0;
   uint32_t fewest = FAR;
@@ -111,20 +111,21 @@ uint32_t GrammarLife::fewest_after(const EarleySet *set, std::optional<uint32_t>
   return fewest;
 }
 
-std::optional<uint32_t> GrammarLife::known_after_rule(const EarleySet *set, uint32_t rule) const {
+std::optional<uint32_t> GrammarLiveness::known_after_rule(const EarleySet *set, uint32_t rule) const {
   if (rule == items_.accepting_rule()) return 0;
   const auto it = fewest_after_.find(extend(hash_words(FEWEST, rule), set->identity));
   return it == fewest_after_.end() ? std::nullopt : std::optional(it->second);
 }
 
-// After a rule others end, and so on: shortest paths to the end of the text (Dijkstra). All points on the way are
-// solved at once and stored, so each is visited once: a text of n bytes may have n rules that end in each of n sets.
+// When a rule ends, rules around it may end, and so on: these are shortest paths to the end of the text (Dijkstra). All
+// points of the search are solved at once and stored, so each is visited once: a text of n bytes may have n rules that
+// end in each of n sets.
 // NOLINTNEXTLINE(readability-function-size): both directions of the search share its points
-uint32_t GrammarLife::fewest_after_rule(const EarleySet *set, uint32_t rule) {
+uint32_t GrammarLiveness::fewest_after_rule(const EarleySet *set, uint32_t rule) {
   if (const auto known = known_after_rule(set, rule)) return *known;
   if (fewest_after_.size() > MOST_KNOWN) fewest_after_.clear();
   struct Point {
-    uint32_t rule;  // that has ended
+    uint32_t rule;  // the rule that has ended
     const EarleySet *back;
     uint32_t cost;                                    // from the first point, as far as is known
     uint32_t fewest = FAR;                            // to the end of the text

@@ -19,11 +19,11 @@ constexpr size_t MANY_STATES = 5'000;
 constexpr uint32_t MOST_WRITTEN = 10'000;  // characters of a completion
 constexpr size_t BITS_PER_UNIT = 512;      // that are set
 constexpr size_t PAIRS_PER_UNIT = 8;       // of terminals that are known to fit
-constexpr uint64_t PLACE = 81, NEAR = 82, LEXEME = 83, NEAREST = 87;
+constexpr uint64_t CONTINUE = 81, NEAR = 82, LEXEME = 83, NEAREST = 87;
 
 }  // namespace
 
-GrammarLife::GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, Earley &earley, size_t budget)
+GrammarLiveness::GrammarLiveness(const Grammar &grammar, ItemSets &items, Lexer &lexer, Earley &earley, size_t budget)
     : g_(grammar),
       items_(items),
       lexer_(lexer),
@@ -32,7 +32,7 @@ GrammarLife::GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, 
       earley_(earley),
       budget_(budget) {
   always_ = g_.lexing == Lexing::Scannerless;
-  if (always_ && g_.within == RegexSpace::ANY_TEXT) return;
+  if (always_ && g_.outer_language == RegexSpace::ANY_TEXT) return;
   plain_.resize(g_.terminals.size());
   bool separates_all = true;
   for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
@@ -49,9 +49,9 @@ GrammarLife::GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, 
   always_ = separators_.empty() && !g_.contextual && !g_.indentation.active() && fits_everywhere();
 }
 
-GrammarLife::~GrammarLife() = default;
+GrammarLiveness::~GrammarLiveness() = default;
 
-LexemeState GrammarLife::begin(uint32_t t, Re boundary) {
+LexemeState GrammarLiveness::begin(uint32_t t, Re boundary) {
   if (plain_[t] == Lexemes::DEAD) return Lexemes::DEAD;
   if (!lexer_.may_begin(t, plain_[t], lexemes_.first_of(boundary))) return plain_[t];
   return lexemes_.restricted(plain_[t], boundary);
@@ -59,7 +59,7 @@ LexemeState GrammarLife::begin(uint32_t t, Re boundary) {
 
 // ---------------------------------------------------------------- separators
 
-bool GrammarLife::separates(const Separator &separator, Re boundary) {
+bool GrammarLiveness::separates(const Separator &separator, Re boundary) {
   for (unsigned char c : separator.text) {
     boundary = lexemes_.rest_of(boundary, c);
     if (boundary == RegexSpace::EMPTY) return true;
@@ -68,13 +68,13 @@ bool GrammarLife::separates(const Separator &separator, Re boundary) {
   return false;  // it might continue into what follows
 }
 
-std::string GrammarLife::separator(Re boundary) {
+std::string GrammarLiveness::separator(Re boundary) {
   for (const Separator &s : separators_)
     if (separates(s, boundary)) return s.text;
   return {};
 }
 
-bool GrammarLife::separable(Re boundary) {
+bool GrammarLiveness::separable(Re boundary) {
   if (auto it = separable_.find(boundary); it != separable_.end()) return it->second;
   // subtle: stored only when it is known, since the computation may reach a limit.
   const bool found =
@@ -82,7 +82,7 @@ bool GrammarLife::separable(Re boundary) {
   return separable_[boundary] = found;
 }
 
-void GrammarLife::find_separators() {
+void GrammarLiveness::find_separators() {
   for (uint32_t t : g_.ignore) {
     if (plain_[t] == Lexemes::DEAD) continue;
     for (int b = 0; b < 256 && separators_.size() < 8; ++b) {
@@ -109,7 +109,7 @@ void GrammarLife::find_separators() {
   }
 }
 
-bool GrammarLife::stops(uint32_t t) {
+bool GrammarLiveness::stops(uint32_t t) {
   bool known = true;
   for (const Separator &s : separators_) {
     const std::optional<bool> found = lexer_.ends_before(t, s.text);
@@ -119,7 +119,7 @@ bool GrammarLife::stops(uint32_t t) {
   return !known && free(plain_[t]);
 }
 
-bool GrammarLife::free(LexemeState s) {
+bool GrammarLiveness::free(LexemeState s) {
   if (separators_.empty()) return false;  // a search would find none either
   if (auto it = free_.find(s); it != free_.end()) return it->second;
   // Breadth first: most lexemes end within a few bytes. State by state: a name has a hundred next states when no
@@ -147,7 +147,7 @@ bool GrammarLife::free(LexemeState s) {
   return free_[s] = found;
 }
 
-bool GrammarLife::all_free(Lexemes::Fragment &f) {
+bool GrammarLiveness::all_free(Lexemes::Fragment &f) {
   if (always_) return true;
   if (f.asked_by != serial_) {
     f.free = std::all_of(f.ends.begin(), f.ends.end(), [&](LexemeState s) { return free(s); });
@@ -230,7 +230,7 @@ EdgeTerminals edge_terminals(const Grammar &g) {
 }  // namespace
 
 // Can all terminals that the grammar allows in sequence be written so, at each end of the lexeme before?
-bool GrammarLife::fits_everywhere() {
+bool GrammarLiveness::fits_everywhere() {
   const size_t rules = g_.rules.size(), terminals = g_.terminals.size();
   if (rules * terminals > 4'000'000) return false;
   // Text to ignore may stand before and after anything.
@@ -276,17 +276,17 @@ bool GrammarLife::fits_everywhere() {
   return true;
 }
 
-bool GrammarLife::empty() {
-  const Within within = lexemes_.begin_within(g_.within);
-  if (within == Lexemes::DEAD) return true;
-  if (within == ANYTHING && always_) return false;
-  if (within != ANYTHING) {
+bool GrammarLiveness::empty() {
+  const OuterState outer = lexemes_.begin_outer(g_.outer_language);
+  if (outer == Lexemes::DEAD) return true;
+  if (outer == ANYTHING && always_) return false;
+  if (outer != ANYTHING) {
     chart_ = std::make_unique<Chart>(*this);
     if (const std::optional<bool> none = chart_->empty()) return *none;
     chart_.reset();
   }
-  Search search(*this, false, within == ANYTHING ? MOST_STATES : MANY_STATES);
-  bool alive = search.from_start(items_.items(items_.start())[0], within), spent = search.spent();
+  Search search(*this, false, outer == ANYTHING ? MOST_STATES : MANY_STATES);
+  bool alive = search.from_start(items_.items(items_.start())[0], outer), spent = search.spent();
   if (!alive && has_contexts()) {
     Arena scratch;
     alive = in_contexts(earley_.start(scratch), RegexSpace::EMPTY, &spent, scratch) || spent;
@@ -295,14 +295,14 @@ bool GrammarLife::empty() {
   return !alive;
 }
 
-std::optional<uint32_t> GrammarLife::opened(uint32_t brackets, uint32_t t) const {
+std::optional<uint32_t> GrammarLiveness::opened(uint32_t brackets, uint32_t t) const {
   const int change = g_.indentation.bracket(t);
   if (change < 0 && brackets == 0) return std::nullopt;
   return brackets + static_cast<uint32_t>(change);
 }
 
-// The verdict that follows from the terminals that may come next, without a search.
-GrammarLife::Near GrammarLife::near(Outlook outlook, uint32_t brackets, Re boundary) {
+// Decides liveness from the terminals that may come next, without a search, if possible.
+GrammarLiveness::Near GrammarLiveness::near(Outlook outlook, uint32_t brackets, Re boundary) {
   const Hash128 key = hash_words(NEAR, outlook, boundary, brackets > 0);  // their number does not matter
   if (auto it = near_.find(key); it != near_.end()) return it->second;
   Near found = Near::Dead;
@@ -325,14 +325,14 @@ GrammarLife::Near GrammarLife::near(Outlook outlook, uint32_t brackets, Re bound
   return near_[key] = found;
 }
 
-// The budget of a search.
-void GrammarLife::ask(Reads &reads) const {
-  reads.ask_identity();
-  if (!g_.indentation.change.empty()) reads.ask_all_brackets();
+// The result of a search depends on the whole set that it starts from.
+void GrammarLiveness::record_dependencies(MaskDependencies &dependencies) const {
+  dependencies.record_identity();
+  if (!g_.indentation.change.empty()) dependencies.record_all_brackets();
 }
 
-bool GrammarLife::place(const EarleySet *set, uint32_t brackets, bool after_newline, Re boundary, Reads *reads,
-                        Arena &scratch) {
+bool GrammarLiveness::can_continue(const EarleySet *set, uint32_t brackets, bool after_newline, Re boundary,
+                                   MaskDependencies *dependencies, Arena &scratch) {
   if (set->accepting || separable(boundary)) return true;
   switch (near(set->outlook, brackets, boundary)) {
     case Near::Free: return true;
@@ -341,45 +341,46 @@ bool GrammarLife::place(const EarleySet *set, uint32_t brackets, bool after_newl
       break;
     case Near::Open: break;
   }
-  if (reads) ask(*reads);
-  const Hash128 key = extend(hash_words(PLACE, boundary, brackets), earley_.rest(set, nullptr));
-  if (auto known = places_.find(key); known != places_.end()) return known->second;
+  if (dependencies) record_dependencies(*dependencies);
+  const Hash128 key = extend(hash_words(CONTINUE, boundary, brackets), earley_.rest(set, nullptr));
+  if (auto known = known_liveness_.find(key); known != known_liveness_.end()) return known->second;
   Search search(*this, false, MOST_STATES);
   const End end{{boundary, ANYTHING}, {}};
   bool alive = search.from(set, brackets, {&end, 1}), spent = search.spent();
   if (!alive && has_contexts()) alive = in_contexts(set, boundary, &spent, scratch) || spent;
   if (spent) ++unproven_;
-  if (places_.size() > MOST_KNOWN) places_.clear();
-  return places_[key] = alive;
+  if (known_liveness_.size() > MOST_KNOWN) known_liveness_.clear();
+  return known_liveness_[key] = alive;
 }
 
 // The set after a lexeme of `t`; null: it is not expected there.
-const EarleySet *GrammarLife::after(const EarleySet *set, uint32_t brackets, uint32_t t, Reads *reads, Arena &scratch) {
+const EarleySet *GrammarLiveness::after(const EarleySet *set, uint32_t brackets, uint32_t t,
+                                        MaskDependencies *dependencies, Arena &scratch) {
   if (lexer_.ignores(t) || (brackets > 0 && t == g_.indentation.newline)) return set;
-  Earley::Builder builder(earley_, reads);
+  Earley::Builder builder(earley_, dependencies);
   builder.recognised(set, ~static_cast<Symbol>(t));
   return builder.finish(scratch);
 }
 
-bool GrammarLife::lexeme(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within,
-                         Reads *reads, Arena &scratch) {
-  if (within == ANYTHING && (always_ || free(s))) return true;
+bool GrammarLiveness::is_lexeme_live(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s,
+                                     OuterState outer, MaskDependencies *dependencies, Arena &scratch) {
+  if (outer == ANYTHING && (always_ || free(s))) return true;
   if (ends_.size() > MOST_KNOWN) ends_.clear();  // subtle: only here, since running searches refer to entries
-  if (within != ANYTHING) return lexeme_within(set, brackets, t, s, within, reads, scratch);
+  if (outer != ANYTHING) return is_lexeme_live_in_both(set, brackets, t, s, outer, dependencies, scratch);
   const Arena::Mark mark = scratch.mark();
-  const EarleySet *next = after(set, brackets, t, reads, scratch);
+  const EarleySet *next = after(set, brackets, t, dependencies, scratch);
   // After a closing bracket, the continuation depends on whether it was the last open one.
-  if (reads && g_.indentation.bracket(t) < 0 && brackets > 0) reads->ask_brackets(brackets);
+  if (dependencies && g_.indentation.bracket(t) < 0 && brackets > 0) dependencies->record_brackets(brackets);
   const std::optional<uint32_t> open = opened(brackets, t);
   auto lives = [&] {
     if (!next || !open) return false;
     // A lexeme with thousands of states, such as a part of a long text, mostly has a near end after which the text can
     // be completed.
     for (const size_t states : {NEAR_STATES, MOST_STATES}) {
-      const Ends &boundaries = ends(s, within, states);
+      const Ends &boundaries = ends(s, outer, states);
       if (states == MOST_STATES && !boundaries.all) break;
       if (std::any_of(boundaries.found.begin(), boundaries.found.end(), [&](const End &end) {
-            return place(next, *open, t == g_.indentation.newline, end.boundary.after, reads, scratch);
+            return can_continue(next, *open, t == g_.indentation.newline, end.boundary.after, dependencies, scratch);
           }))
         return true;
       if (boundaries.all) return false;
@@ -392,43 +393,46 @@ bool GrammarLife::lexeme(const EarleySet *set, uint32_t brackets, uint32_t t, Le
   return alive;
 }
 
-bool GrammarLife::other(const EarleySet *set, uint32_t brackets, uint32_t t, Reads *reads, Arena &scratch) {
+bool GrammarLiveness::is_nonlexical_live(const EarleySet *set, uint32_t brackets, uint32_t t,
+                                         MaskDependencies *dependencies, Arena &scratch) {
   if (always_ || separable(RegexSpace::EMPTY)) return true;
   const Arena::Mark mark = scratch.mark();
-  const EarleySet *next = after(set, brackets, t, reads, scratch);
-  const bool alive = next && place(next, brackets, false, RegexSpace::EMPTY, reads, scratch);
+  const EarleySet *next = after(set, brackets, t, dependencies, scratch);
+  const bool alive = next && can_continue(next, brackets, false, RegexSpace::EMPTY, dependencies, scratch);
   scratch.release(mark);
   return alive;
 }
 
-bool GrammarLife::foreseen(LexemeState s, Within within) { return !chart_ || chart_->foreseen(s, within); }
+bool GrammarLiveness::is_reachable(LexemeState s, OuterState outer) {
+  return !chart_ || chart_->is_reachable(s, outer);
+}
 
 // Can the text be completed after the nearest end of a lexeme? The result belongs to the set after it, which other
 // lexemes reach as well.
-bool GrammarLife::leads_on(const EarleySet *set, uint32_t brackets, const End &end) {
-  if (set->accepting && lexemes_.may_end(end.boundary.within)) return true;
+bool GrammarLiveness::leads_on(const EarleySet *set, uint32_t brackets, const End &end) {
+  if (set->accepting && lexemes_.may_end(end.boundary.outer)) return true;
   const Hash128 key =
-      extend(hash_words(NEAREST, end.boundary.after, brackets, end.boundary.within), earley_.rest(set, nullptr));
-  if (auto known = places_.find(key); known != places_.end()) return known->second;
+      extend(hash_words(NEAREST, end.boundary.after, brackets, end.boundary.outer), earley_.rest(set, nullptr));
+  if (auto known = known_liveness_.find(key); known != known_liveness_.end()) return known->second;
   Search search(*this, false, FEW_STATES);
-  return places_[key] = search.from(set, brackets, {&end, 1}) && !search.spent();
+  return known_liveness_[key] = search.from(set, brackets, {&end, 1}) && !search.spent();
 }
 
 // Otherwise one search follows all ends of the lexeme: first with few states of lexemes, then with all of them.
-bool GrammarLife::lexeme_within(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within,
-                                Reads *reads, Arena &scratch) {
-  if (reads) ask(*reads);
+bool GrammarLiveness::is_lexeme_live_in_both(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s,
+                                             OuterState outer, MaskDependencies *dependencies, Arena &scratch) {
+  if (dependencies) record_dependencies(*dependencies);
   const Hash128 key =
-      extend(hash_words(LEXEME, static_cast<uint64_t>(t) << 32 | brackets, s, within), earley_.rest(set, nullptr));
-  if (auto known = places_.find(key); known != places_.end()) return known->second;
+      extend(hash_words(LEXEME, static_cast<uint64_t>(t) << 32 | brackets, s, outer), earley_.rest(set, nullptr));
+  if (auto known = known_liveness_.find(key); known != known_liveness_.end()) return known->second;
   const Arena::Mark mark = scratch.mark();
   const EarleySet *next = after(set, brackets, t, nullptr, scratch);
   const std::optional<uint32_t> open = opened(brackets, t);
   auto lives = [&] {
     if (chart_)
-      if (const std::optional<bool> known = chart_->alive(next, s, within)) return *known;
+      if (const std::optional<bool> known = chart_->alive(next, s, outer)) return *known;
     for (const size_t states : {FEW_STATES, MANY_STATES}) {
-      const Ends &boundaries = ends(s, within, states);
+      const Ends &boundaries = ends(s, outer, states);
       if (boundaries.found.empty() && boundaries.all) return false;
       if (!boundaries.found.empty() && leads_on(next, *open, boundaries.found[0])) return true;
       Search search(*this, false, states);
@@ -440,13 +444,13 @@ bool GrammarLife::lexeme_within(const EarleySet *set, uint32_t brackets, uint32_
   };
   const bool alive = next && open && lives();
   scratch.release(mark);
-  if (places_.size() > MOST_KNOWN) places_.clear();
-  return places_[key] = alive;
+  if (known_liveness_.size() > MOST_KNOWN) known_liveness_.clear();
+  return known_liveness_[key] = alive;
 }
 
-// Searches a completion from `set` on, after the ends among this number of states of a lexeme.
+// Searches for a completion from `set` on, after the ends among this number of states of a lexeme.
 template <class EndsOf>
-std::optional<std::string> GrammarLife::written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of) {
+std::optional<std::string> GrammarLiveness::written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of) {
   measure_items();
   if (fewest_after(set) > MOST_WRITTEN) return std::nullopt;
   for (const size_t states : {FEW_STATES, MANY_STATES}) {
@@ -456,12 +460,12 @@ std::optional<std::string> GrammarLife::written(const EarleySet *set, uint32_t b
   return std::nullopt;
 }
 
-std::optional<std::string> GrammarLife::completion(const EarleySet *set, uint32_t brackets, Within within,
-                                                   Arena &scratch) {
-  const End here{{RegexSpace::EMPTY, within}, {}};
+std::optional<std::string> GrammarLiveness::completion(const EarleySet *set, uint32_t brackets, OuterState outer,
+                                                       Arena &scratch) {
+  const End here{{RegexSpace::EMPTY, outer}, {}};
   if (chart_) {
     measure_items();
-    const Chart::Ended end{{RegexSpace::EMPTY, within}, {}};
+    const Chart::Ended end{{RegexSpace::EMPTY, outer}, {}};
     if (auto text = chart_->completion(set, {&end, 1}, scratch)) return text;
   }
   std::optional<std::string> found = written(set, brackets, [&](size_t) { return std::span(&here, 1); });
@@ -469,17 +473,17 @@ std::optional<std::string> GrammarLife::completion(const EarleySet *set, uint32_
   return found || !has_contexts() ? found : in_contexts(set, RegexSpace::EMPTY, &spent, scratch);
 }
 
-std::optional<std::string> GrammarLife::completion(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s,
-                                                   Within within, Arena &scratch) {
+std::optional<std::string> GrammarLiveness::completion(const EarleySet *set, uint32_t brackets, uint32_t t,
+                                                       LexemeState s, OuterState outer, Arena &scratch) {
   const EarleySet *next = after(set, brackets, t, nullptr, scratch);
   const std::optional<uint32_t> open = opened(brackets, t);
   if (!next || !open) return std::nullopt;
   if (chart_) {
     measure_items();
-    if (const std::vector<Chart::Ended> *ended = chart_->written(s, within))
+    if (const std::vector<Chart::Ended> *ended = chart_->written(s, outer))
       if (auto text = chart_->completion(next, std::vector(*ended), scratch)) return text;
   }
-  auto all = [&](size_t states) { return std::span(ends(s, within, states).found); };
+  auto all = [&](size_t states) { return std::span(ends(s, outer, states).found); };
   std::optional<std::string> found = written(next, *open, all);
   if (found || !has_contexts()) return found;
   for (const End &end : all(MANY_STATES)) {

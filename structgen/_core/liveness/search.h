@@ -1,4 +1,4 @@
-// The search of `GrammarLife`: finds a completion of the text, or proves that there is no completion.
+// The search of `GrammarLiveness`: finds a completion of the text, or proves that there is no completion.
 #pragma once
 
 #include <algorithm>
@@ -15,24 +15,24 @@ namespace structgen {
 // is the one after the last lexeme. The end of a production leads to a goal (a rule from a boundary on, whose results
 // others wait for) or back to an Earley set. The search is best-first: facts near the end of the text come first, so a
 // completion is mostly found without a detour.
-class GrammarLife::Search {
+class GrammarLiveness::Search {
  public:
   // `keeps_text`: also returns the completion.
-  Search(GrammarLife &life, bool keeps_text, size_t states)
-      : l_(life),
+  Search(GrammarLiveness &liveness, bool keeps_text, size_t states)
+      : l_(liveness),
         keeps_text_(keeps_text),
         states_(states),
-        budget_(life.allowance()),
-        points_(life.points_made_),
-        rows_(life.lexemes_.space().regex().rows_made()) {
+        budget_(liveness.allowance()),
+        points_(liveness.points_made_),
+        rows_(liveness.lexemes_.space().regex().rows_made()) {
     l_.measure_items();
   }
 
   // Searches from a set on, after any of these ends of a lexeme.
   bool from(const EarleySet *set, uint32_t brackets, std::span<const End> ends) {
     most_open_ = brackets + MOST_OPENED;
-    auto here = [&](Boundary boundary) { return Boundary{boundary.after, boundary.within, brackets}; };
-    for (const End &end : ends) prepare(end.boundary.within);
+    auto here = [&](Boundary boundary) { return Boundary{boundary.after, boundary.outer, brackets}; };
+    for (const End &end : ends) prepare(end.boundary.outer);
     for (auto &[boundary, text] : ends)
       if (set->accepting && finishes(here(boundary), text)) return true;
     for (auto it = ends.rbegin(); it != ends.rend(); ++it)
@@ -41,9 +41,9 @@ class GrammarLife::Search {
           follow(item, back_to(set->origins[i]), here(it->boundary), keeps_text_ ? it->text : std::string());
     return run();
   }
-  bool from_start(Item start, Within within) {
-    prepare(within);
-    follow(start, back_to(nullptr), {RegexSpace::EMPTY, within}, {});
+  bool from_start(Item start, OuterState outer) {
+    prepare(outer);
+    follow(start, back_to(nullptr), {RegexSpace::EMPTY, outer}, {});
     return run();
   }
   bool spent() const { return spent_; }
@@ -95,21 +95,21 @@ class GrammarLife::Search {
     return it->second;
   }
 
-  // A key of a boundary without its `within`.
-  static uint64_t key_without_within(Boundary boundary) {
+  // A key of a boundary without its `outer`.
+  static uint64_t key_without_outer(Boundary boundary) {
     return static_cast<uint64_t>(boundary.after) << 32 | boundary.brackets;
   }
 
   std::string joined(const std::string &a, const std::string &b) const { return keeps_text_ ? a + b : std::string(); }
 
   void follow(Item item, Return to, Boundary boundary, std::string text) {
-    const uint32_t fewest = this->fewest(item, to), room = l_.most_left(boundary.within);
+    const uint32_t fewest = this->fewest(item, to), room = l_.most_left(boundary.outer);
     if (room < FAR && fewest > room) {
       if (returns_[to].is_goal) returns_[to].postponed.push_back({{item, to, boundary}, std::move(text), fewest, 0});
       return;
     }
-    const uint64_t place = static_cast<uint64_t>(item) << 32 | to;
-    if (!l_.is_new(met_[hash_words(FACT, place, key_without_within(boundary))], boundary.within)) return;
+    const uint64_t item_and_return = static_cast<uint64_t>(item) << 32 | to;
+    if (!l_.is_new(met_[hash_words(FACT, item_and_return, key_without_outer(boundary))], boundary.outer)) return;
     characters_ += text.size();
     ++l_.searched_;
     work_.push({{item, to, boundary}, std::move(text), fewest, ++facts_});
@@ -142,8 +142,8 @@ class GrammarLife::Search {
   }
 
   // The characters that are left are computed once for all searches, so they are not charged to this one.
-  void prepare(Within within) {
-    l_.most_left(within);
+  void prepare(OuterState outer) {
+    l_.most_left(outer);
     rows_ = l_.lexemes_.space().regex().rows_made();
   }
 
@@ -170,11 +170,11 @@ class GrammarLife::Search {
   }
 
   void step(const Fact &fact, const std::string &text) {
-    if (!keeps_text_ && fact.boundary.within == ANYTHING && (l_.always_ || l_.separable(fact.boundary.after))) {
+    if (!keeps_text_ && fact.boundary.outer == ANYTHING && (l_.always_ || l_.separable(fact.boundary.after))) {
       alive_ = true;
       return;
     }
-    const Symbol s = l_.items_.symbol_before(fact.item);
+    const Symbol s = l_.items_.symbol_after_dot(fact.item);
     if (s == Grammar::END) return end(l_.items_.head(fact.item), fact.to, fact.boundary, text);
     if (s < 0) {
       const auto t = static_cast<uint32_t>(~s);
@@ -223,10 +223,10 @@ class GrammarLife::Search {
       left_out_ = true;
       return;
     }
-    const Ends &ends = l_.ends(begin, boundary.within, states_);
+    const Ends &ends = l_.ends(begin, boundary.outer, states_);
     if (!ends.all) left_out_ = true;
     for (auto it = ends.found.rbegin(); it != ends.found.rend(); ++it)
-      follow(next, to, {it->boundary.after, it->boundary.within, *open}, joined(text, it->text));
+      follow(next, to, {it->boundary.after, it->boundary.outer, *open}, joined(text, it->text));
   }
 
   // Boundaries after any text to ignore, with that text.
@@ -235,18 +235,18 @@ class GrammarLife::Search {
     const bool in_brackets = boundary.brackets > 0;
     if (l_.g_.ignore.empty() && !in_brackets) return out;
     std::unordered_map<Re, Met> met;
-    l_.is_new(met[boundary.after], boundary.within);
+    l_.is_new(met[boundary.after], boundary.outer);
     auto read_over = [&](uint32_t t, const Result before) {
       const LexemeState begin = l_.begin(t, before.boundary.after);
       if (begin == Lexemes::DEAD) return;
-      const Ends &ends = l_.ends(begin, before.boundary.within, states_);
+      const Ends &ends = l_.ends(begin, before.boundary.outer, states_);
       if (!ends.all) left_out_ = true;
       for (auto &[after, text] : ends.found)
-        if (l_.is_new(met[after.after], after.within))
-          out.push_back({{after.after, after.within, boundary.brackets}, joined(before.text, text)});
+        if (l_.is_new(met[after.after], after.outer))
+          out.push_back({{after.after, after.outer, boundary.brackets}, joined(before.text, text)});
     };
     for (size_t i = 0; i < out.size(); ++i) {
-      if (out.size() > MOST_ENDS_WITHIN || over()) {
+      if (out.size() > MOST_ENDS_WITH_OUTER || over()) {
         left_out_ = true;
         break;
       }
@@ -258,12 +258,12 @@ class GrammarLife::Search {
 
   // May the text end here, perhaps after text to ignore?
   bool finishes(Boundary boundary, const std::string &text) {
-    if (l_.lexemes_.may_end(boundary.within)) {
+    if (l_.lexemes_.may_end(boundary.outer)) {
       text_ = text;
       return alive_ = true;
     }
     for (const Result &last : ignored(boundary)) {
-      if (!l_.lexemes_.may_end(last.boundary.within)) continue;
+      if (!l_.lexemes_.may_end(last.boundary.outer)) continue;
       text_ = joined(text, last.text);
       return alive_ = true;
     }
@@ -277,7 +277,7 @@ class GrammarLife::Search {
     }
     if (returns_[to].is_goal) {
       std::vector<Result> &results = returns_[to].results;
-      if (!l_.is_new(returns_[to].met[key_without_within(boundary)], boundary.within)) return;
+      if (!l_.is_new(returns_[to].met[key_without_outer(boundary)], boundary.outer)) return;
       results.push_back({boundary, text});
       for (size_t i = 0; i < returns_[to].waiting.size(); ++i) {
         const Waiting &waiting = returns_[to].waiting[i];
@@ -297,7 +297,7 @@ class GrammarLife::Search {
     for (Item item : items) follow(item, to, boundary, text);
   }
 
-  GrammarLife &l_;
+  GrammarLiveness &l_;
   bool keeps_text_;
   size_t states_;  // of a lexeme, to visit
   uint32_t most_open_ = MOST_OPENED;

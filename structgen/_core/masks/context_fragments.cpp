@@ -48,7 +48,7 @@ const ContextFragment &ContextFragments::get(MaskBuilder &m, Vocabulary::Node at
   const std::bitset<256> next = m.vocabulary.next_bytes(at), forbidden_bytes = g.lexemes().first_of(forbidden);
   const auto add_fragment = [&](const Lexer::Running &begin) {
     Lexemes::Fragment &f = g.lexemes().fragment(at, begin.lexeme);
-    if (!g.life().all_free(f)) return made->dependent.push_back(begin);
+    if (!g.liveness().all_free(f)) return made->dependent.push_back(begin);
     made->whole.push_back(begin);
     if (f.leaves_any()) made->leaving.push_back({begin, &f});
     parts.push_back(&f);

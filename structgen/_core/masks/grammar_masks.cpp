@@ -19,23 +19,24 @@ Hash128 first_key(Automaton &automaton, const GrammarFrame *state, const Grammar
       hash_words(PARSE, parse.lex,
                  static_cast<uint64_t>(parse.column) << 2 | (parse.brackets > 0) << 1 | (parse.indent != nullptr),
                  reinterpret_cast<uint64_t>(state->grammar));
-  if (parse.within != ANYTHING) key = extend(key, parse.within);
+  if (parse.outer != ANYTHING) key = extend(key, parse.outer);
   if (is_whole) key = extend(key, parse.set->shape);
   for (const Frame *f = state->parent; f; f = f->parent) key = extend(key, automaton.signature(f));
   return key;
 }
 
-// The answer of a parse to a question that a cached mask depends on.
-Hash128 answer(GrammarControl &g, const GrammarEntry &parse, Reads::Question question, Reads &dependencies) {
-  const auto symbol = static_cast<uint32_t>(question.symbol);
-  switch (question.set) {
-    case Reads::INDENTATION: return Reads::indentation_answer(parse.indent, symbol);
-    case Reads::ALL_INDENTATION: return Reads::all_indentation_answer(parse.indent);
-    case Reads::BRACKETS: return Reads::brackets_answer(parse.brackets, symbol);
-    case Reads::IDENTITY: return parse.set->identity;
+// The answer of a parse to a query that a cached mask depends on.
+Hash128 answer(GrammarControl &g, const GrammarEntry &parse, MaskDependencies::Query query,
+               MaskDependencies &dependencies) {
+  const auto symbol = static_cast<uint32_t>(query.symbol);
+  switch (query.set) {
+    case MaskDependencies::INDENTATION: return MaskDependencies::indentation_answer(parse.indent, symbol);
+    case MaskDependencies::ALL_INDENTATION: return MaskDependencies::all_indentation_answer(parse.indent);
+    case MaskDependencies::BRACKETS: return MaskDependencies::brackets_answer(parse.brackets, symbol);
+    case MaskDependencies::IDENTITY: return parse.set->identity;
     default: break;
   }
-  const auto [target, as] = g.earley().resolve(dependencies.set(question.set), question.symbol, nullptr);
+  const auto [target, as] = g.earley().resolve(dependencies.set(query.set), query.symbol, nullptr);
   return g.earley().moves(target, as, dependencies);
 }
 
@@ -113,7 +114,8 @@ std::shared_ptr<const Mask> MaskCache::mask_of_parses(Request &request, const Gr
 
 // Builds the mask of what `walk` adds. It returns whether the text may end.
 template <class Walk>
-std::shared_ptr<const Mask> MaskCache::build_grammar_mask(Request &request, Reads *dependencies, const Walk &walk) {
+std::shared_ptr<const Mask> MaskCache::build_grammar_mask(Request &request, MaskDependencies *dependencies,
+                                                          const Walk &walk) {
   ++misses_;
   auto made = empty_mask();
   {
@@ -138,10 +140,10 @@ std::shared_ptr<const Mask> MaskCache::mask_of_parse(Request &request, const Gra
   Hash128 key = first;
   auto it = entries_.find(key);
   if (it != entries_.end() && !it->second.mask) {
-    Reads dependencies(parse.set, is_whole, parse.indent, parse.brackets);
+    MaskDependencies dependencies(parse.set, is_whole, parse.indent, parse.brackets);
     while (it != entries_.end() && !it->second.mask) {
       charge();
-      key = extend(key, answer(g, parse, it->second.question, dependencies));
+      key = extend(key, answer(g, parse, it->second.query, dependencies));
       it = entries_.find(key);
     }
   }
@@ -149,7 +151,7 @@ std::shared_ptr<const Mask> MaskCache::mask_of_parse(Request &request, const Gra
     ++hits_;
     return it->second.mask;
   }
-  Reads dependencies(parse.set, is_whole, parse.indent, parse.brackets);
+  MaskDependencies dependencies(parse.set, is_whole, parse.indent, parse.brackets);
   auto made = build_grammar_mask(request, &dependencies, [&](MaskBuilder &m) {
     const GrammarFrame *one =
         state->entry_count == 1 ? state : as<GrammarFrame>(make_grammar_frame(m.ctx, g, {&parse, 1}, state->parent));
@@ -159,8 +161,8 @@ std::shared_ptr<const Mask> MaskCache::mask_of_parse(Request &request, const Gra
     return may_end(m, one);
   });
   key = first;
-  for (auto &[question, answered] : dependencies.asked()) {
-    entries_[key].question = question;
+  for (auto &[query, answered] : dependencies.queries()) {
+    entries_[key].query = query;
     bytes_ += QUESTION_BYTES;
     key = extend(key, answered);
   }
@@ -178,7 +180,7 @@ std::shared_ptr<const Mask> MaskCache::beginning(Arena &arena, const GrammarFram
   const GrammarEntry &stand = positions[position].at;
   for (const uint32_t t : {terminal, UINT32_MAX}) {  // only text to ignore: it begins no lexeme of the terminal
     const EarleySet set = only_expecting(g, *stand.set, t);
-    Reads dependencies(&set, true, stand.indent, stand.brackets);  // for its limit
+    MaskDependencies dependencies(&set, true, stand.indent, stand.brackets);  // for its limit
     m.ctx.mask_dependencies = &dependencies;
     GrammarEntry at = stand;
     at.set = &set;

@@ -314,7 +314,7 @@ std::vector<RunningLexeme> GrammarWalk::running_lexemes(const GrammarFrame *n) {
         continue;
       }
       const auto [it, fresh] =
-          index.try_emplace(static_cast<uint64_t>(running.lexeme) << 32 | entry.within, lexemes.size());
+          index.try_emplace(static_cast<uint64_t>(running.lexeme) << 32 | entry.outer, lexemes.size());
       if (fresh) lexemes.push_back({running.lexeme, entry, {}});
       joined.resize(lexemes.size());
       joined[it->second].push_back({entry.set, running.terminal});
@@ -332,7 +332,7 @@ void GrammarWalk::for_each_position(const std::vector<const Arrival *> &arrivals
     GrammarControl &g = *as<GrammarFrame>(a->node)->grammar;
     const GrammarEntry &one = a->ended.entry, &other = b->ended.entry;
     return a->kind == b->kind && &g == as<GrammarFrame>(b->node)->grammar && a->forbidden == b->forbidden &&
-           a->within == b->within && one.indent == other.indent && one.brackets == other.brackets &&
+           a->outer == b->outer && one.indent == other.indent && one.brackets == other.brackets &&
            (is_same_parse(a->ended, b->ended) ||
             (only_moves_parser(g, a->ended.terminal()) && only_moves_parser(g, b->ended.terminal()))) &&
            allow_the_same(ctx_, a->node->parent, b->node->parent);
@@ -344,7 +344,7 @@ void GrammarWalk::for_each_position(const std::vector<const Arrival *> &arrivals
         positions_.after(as<GrammarFrame>(first.node), group.size() == 1 ? first.ended : in_all_parses(group));
     if (!position.is_live) return;
     GrammarEntry entry = position.entry;
-    entry.within = first.within;
+    entry.outer = first.outer;
     act(first, entry, position.first_bytes);
   });
 }

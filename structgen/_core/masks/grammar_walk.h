@@ -34,7 +34,7 @@ struct Arrival {
   // Of a position:
   RunningLexeme ended{};
   Re forbidden = RegexSpace::EMPTY;  // what follows may not begin with a text of this
-  Within within = ANYTHING;          // at the position
+  OuterState outer = ANYTHING;       // at the position
 };
 
 class GrammarWalk {

@@ -34,9 +34,10 @@ bool needs_column(GrammarControl &g, uint32_t terminal, const GrammarEntry &entr
 }
 
 // Can the text be completed, in some parse, if the lexeme stays in `end` and another constraint in `left`?
-bool can_complete(MaskBuilder &m, GrammarControl &g, const RunningLexeme &l, LexemeState end, Within left) {
+bool can_complete(MaskBuilder &m, GrammarControl &g, const RunningLexeme &l, LexemeState end, OuterState left) {
   return std::any_of(l.parses.begin(), l.parses.end(), [&](const LexemeParse &one) {
-    return g.life().lexeme(one.since, l.entry.brackets, one.terminal, end, left, m.ctx.mask_dependencies, m.ctx.arena);
+    return g.liveness().is_lexeme_live(one.since, l.entry.brackets, one.terminal, end, left, m.ctx.mask_dependencies,
+                                       m.ctx.arena);
   });
 }
 
@@ -68,28 +69,29 @@ std::vector<uint32_t> intersect_tokens(const Lexemes::Fragment &a, const Lexemes
 void add_tokens_inside_both(MaskBuilder &m, Vocabulary::Node at, GrammarControl &g, const RunningLexeme &l,
                             const Lexemes::Fragment &f) {
   Lexemes &lexemes = g.lexemes();
-  const Lexemes::Fragment &w = lexemes.fragment(at, l.entry.within);
-  std::map<std::pair<LexemeState, Within>, bool> known;
-  const auto is_live = [&](LexemeState end, Within left) {
-    if (left != ANYTHING) left = lexemes.within(left);
+  const Lexemes::Fragment &w = lexemes.fragment(at, l.entry.outer);
+  std::map<std::pair<LexemeState, OuterState>, bool> known;
+  const auto is_live = [&](LexemeState end, OuterState left) {
+    if (left != ANYTHING) left = lexemes.outer_state(left);
     const auto [it, fresh] = known.try_emplace({end, left});
     if (fresh) it->second = can_complete(m, g, l, end, left);
     return it->second;
   };
   const std::vector<uint32_t> both = intersect_tokens(f, w, m.vocabulary.words());
   if (std::all_of(both.begin(), both.end(), [](uint32_t word) { return word == 0; })) return;
-  const auto is_foreseen_and_live = [&](LexemeState end, Within left) {
-    return g.life().foreseen(end, left == ANYTHING ? left : lexemes.within(left)) && is_live(end, left);
+  const auto is_reachable_and_live = [&](LexemeState end, OuterState left) {
+    return g.liveness().is_reachable(end, left == ANYTHING ? left : lexemes.outer_state(left)) && is_live(end, left);
   };
   const bool few = f.ends.size() * w.ends.size() <= FEW_PAIRS;
   if (few && std::all_of(f.ends.begin(), f.ends.end(), [&](LexemeState end) {
-        return std::all_of(w.ends.begin(), w.ends.end(), [&](Within left) { return is_foreseen_and_live(end, left); });
+        return std::all_of(w.ends.begin(), w.ends.end(),
+                           [&](OuterState left) { return is_reachable_and_live(end, left); });
       }))
     return add_tokens(m, true, both, {});
   const size_t skip = m.vocabulary.depth(at);
   each_bit(both.data(), 0, both.size(), [&](uint32_t id) {
     LexemeState end = l.state;
-    Within left = l.entry.within;
+    OuterState left = l.entry.outer;
     const std::string_view bytes = m.vocabulary.token(id);
     m.count(2 * BYTE * (bytes.size() - skip));
     for (unsigned char c : bytes.substr(skip)) {
@@ -103,8 +105,8 @@ void add_tokens_inside_both(MaskBuilder &m, Vocabulary::Node at, GrammarControl 
 // Adds the tokens that stay inside a lexeme which can then be completed.
 void add_tokens_inside(MaskBuilder &m, Vocabulary::Node at, GrammarControl &g, const RunningLexeme &l,
                        Lexemes::Fragment &f) {
-  if (l.entry.within != ANYTHING) return add_tokens_inside_both(m, at, g, l, f);
-  if (g.life().all_free(f)) return add_tokens(m, f.dense, f.bits, f.ids);
+  if (l.entry.outer != ANYTHING) return add_tokens_inside_both(m, at, g, l, f);
+  if (g.liveness().all_free(f)) return add_tokens(m, f.dense, f.bits, f.ids);
   std::vector<LexemeState> live;
   for (LexemeState end : f.ends)
     if (can_complete(m, g, l, end, ANYTHING)) live.push_back(end);
@@ -149,8 +151,8 @@ void add_tokens_past_lexeme(MaskBuilder &m, Vocabulary::Node at, const GrammarFr
   if (!position.is_live || !may_leave_grammar(g, position.entry.set, n)) return;
   std::string read;
   visit_nodes_past_lexeme(m, at, n, l.state, read, [&](Vocabulary::Node next) {
-    const Within within = g.lexemes().read_within(l.entry.within, read);
-    if (within != Lexemes::DEAD) m.grammar.arrive({Arrival::EmbeddedBeforeByte, next, n, l, RegexSpace::EMPTY, within});
+    const OuterState outer = g.lexemes().read_outer(l.entry.outer, read);
+    if (outer != Lexemes::DEAD) m.grammar.arrive({Arrival::EmbeddedBeforeByte, next, n, l, RegexSpace::EMPTY, outer});
   });
 }
 
@@ -184,7 +186,7 @@ void arrive_after_both(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *
   // subtle: the nodes come in the order of the trie, so each is read from where its path leaves that of the one before.
   const size_t skip = v.depth(at);
   std::string read;
-  std::vector<Within> after{l.entry.within};  // after each beginning of `read`
+  std::vector<OuterState> after{l.entry.outer};  // after each beginning of `read`
   for (const Lexemes::Leave &leave : lexemes.each_leave(at, l.state)) {
     if (!position.first_bytes.test(v.byte(leave.node))) continue;
     const std::string path = v.path(leave.node).substr(skip, v.depth(leave.node) - skip - 1);
@@ -193,13 +195,13 @@ void arrive_after_both(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *
     charge(1 + path.size() / BYTES_PER_UNIT);
     m.count(BYTE * (1 + path.size() / BYTES_PER_UNIT + path.size() + 1 - after.size()));
     for (size_t i = after.size() - 1; i < path.size(); ++i)
-      after.push_back(lexemes.step_within(after.back(), static_cast<uint8_t>(path[i])));
+      after.push_back(lexemes.step_outer(after.back(), static_cast<uint8_t>(path[i])));
     read = path;
     if (after.back() != Lexemes::DEAD)
       m.grammar.arrive({Arrival::BeforeByte, leave.node, n, l, leave.after, after.back()});
   }
   if (!lexemes.complete(l.state)) return;
-  m.grammar.arrive({Arrival::AfterByte, at, n, l, lexemes.after(l.state), l.entry.within});
+  m.grammar.arrive({Arrival::AfterByte, at, n, l, lexemes.after(l.state), l.entry.outer});
 }
 
 // Tokens that leave a lexeme under the lexer's rule. It cuts a token in one way, so no parses of other lexemes arrive
@@ -235,7 +237,7 @@ void add_tokens_leaving(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame 
   Lexemes &lexemes = g.lexemes();
   const bool ends = lexemes.complete(l.state);
   if (!ends && !f.leaves_any()) return;
-  if (l.entry.within != ANYTHING) return arrive_after_both(m, at, n, l);
+  if (l.entry.outer != ANYTHING) return arrive_after_both(m, at, n, l);
   if (g.grammar().lexing != Lexing::Scannerless && !g.has_constraints())
     return add_tokens_leaving_by_rule(m, at, n, l, f);
   const auto arrive = [&](Arrival::Kind kind, Vocabulary::Node node, Re forbidden) {
@@ -358,7 +360,7 @@ std::bitset<256> add_beginning_lexemes(MaskBuilder &m, Vocabulary::Node at, cons
   GrammarControl &g = *n->grammar;
   GrammarWalk &walk = m.grammar;
   const std::bitset<256> forbidden_bytes = g.lexemes().first_of(forbidden);
-  if (position.within != ANYTHING) {
+  if (position.outer != ANYTHING) {
     std::bitset<256> touched;
     for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
       const std::bitset<256> &first = g.lexemes().first(begin.lexeme);

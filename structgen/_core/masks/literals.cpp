@@ -46,8 +46,8 @@ void walk_literals(MaskBuilder &m, Vocabulary::Node at, std::span<LiteralRest> t
 
 }  // namespace
 
-bool is_literal(GrammarControl &g, LexemeState s, Within within) {
-  return g.grammar().lexing == Lexing::Scannerless && within == ANYTHING && g.life().always() &&
+bool is_literal(GrammarControl &g, LexemeState s, OuterState outer) {
+  return g.grammar().lexing == Lexing::Scannerless && outer == ANYTHING && g.liveness().always() &&
          g.lexemes().text_step(s);
 }
 
@@ -56,7 +56,7 @@ void add_running_literals(MaskBuilder &m, Vocabulary::Node at, const GrammarFram
   if (running.size() <= FEW_LEXEMES) return;
   GrammarControl &g = *n->grammar;
   const auto others = std::stable_partition(
-      running.begin(), running.end(), [&](const RunningLexeme &l) { return !is_literal(g, l.state, l.entry.within); });
+      running.begin(), running.end(), [&](const RunningLexeme &l) { return !is_literal(g, l.state, l.entry.outer); });
   std::vector<LiteralRest> texts;
   for (auto l = others; l != running.end(); ++l) {
     const auto step = g.lexemes().text_step(l->state);

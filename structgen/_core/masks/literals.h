@@ -16,7 +16,7 @@ namespace structgen {
 constexpr size_t FEW_LEXEMES = 8;  // up to this many have fragments of their own
 
 // Is a lexeme a single text that is allowed in every parser state, with any continuation?
-bool is_literal(GrammarControl &grammar, LexemeState state, Within within);
+bool is_literal(GrammarControl &grammar, LexemeState state, OuterState outer);
 
 // If more than a few lexemes of a state are running, adds the tokens of those that are single texts, and removes these
 // lexemes from `running`.

@@ -1,8 +1,11 @@
 // The cache of token masks: which tokens of the vocabulary may follow a state.
 //
-// A mask is the set of tokens whose bytes can be stepped from the state. It is cached under the frames that it depends
-// on: the cache is a trie over frames, whose entries are a mask or "look one frame deeper". The mask of a grammar is
-// cached under the state of the lexer and the answers of the Earley sets that were queried while it was built.
+// A mask is the set of tokens whose bytes can be stepped from the state. Its key holds only what it depends on, so the
+// keys have different lengths. An entry without a mask says that the key must be extended, and by what:
+//
+// - JSON: a key starts with the signature of the state's top frame, and is extended by that of the parent frame.
+// - Grammars: a key starts with the state of the lexer and the signatures of all outer frames. It is extended by the
+//   result of a query to the parse: to one of its Earley sets, its indentation or its brackets.
 //
 // Invariant: masks are immutable and shared; evicting one never invalidates what a caller holds.
 #pragma once
@@ -33,8 +36,8 @@ class MaskCache {
 
  private:
   struct Entry {
-    std::shared_ptr<const Mask> mask;  // null: look one frame deeper, or where `question` leads
-    Reads::Question question{};
+    std::shared_ptr<const Mask> mask;  // null: extend the key, as the head of this file says
+    MaskDependencies::Query query{};
   };
   // The work that is left for one call of `mask`, which may build several masks.
   struct Request {
@@ -52,7 +55,7 @@ class MaskCache {
   std::shared_ptr<const Mask> mask_of_parses(Request &request, const GrammarFrame *state);
   std::shared_ptr<const Mask> mask_of_parse(Request &request, const GrammarFrame *state, const GrammarEntry &parse);
   template <class Walk>
-  std::shared_ptr<const Mask> build_grammar_mask(Request &request, Reads *dependencies, const Walk &walk);
+  std::shared_ptr<const Mask> build_grammar_mask(Request &request, MaskDependencies *dependencies, const Walk &walk);
 
   std::shared_ptr<Mask> empty_mask() const { return new_mask(text_.mask_pool()); }
   size_t mask_bytes() const { return text_.vocabulary().words() * 4 + 128; }

@@ -16,7 +16,7 @@ GrammarEntry without_lexeme(GrammarEntry entry) {
 }  // namespace
 
 bool may_leave_grammar(GrammarControl &g, const EarleySet *set, const GrammarFrame *state) {
-  return !g.others(set->outlook).empty() || (set->accepting && state->parent);
+  return !g.expected_nonlexical(set->outlook).empty() || (set->accepting && state->parent);
 }
 
 NextPosition position_at(GrammarControl &g, const GrammarEntry &entry, const GrammarFrame *state) {
@@ -50,7 +50,7 @@ const NextPosition &ParserPositions::after_one(const GrammarFrame *state, const 
   const auto [since, terminal] = ended.parses[0];
   const bool lasts = !m_.ctx.arena.contains(since);
   const Hash128 key =
-      hash_words(POSITION, reinterpret_cast<uint64_t>(since), static_cast<uint64_t>(terminal) << 32 | entry.within,
+      hash_words(POSITION, reinterpret_cast<uint64_t>(since), static_cast<uint64_t>(terminal) << 32 | entry.outer,
                  reinterpret_cast<uint64_t>(entry.indent), entry.brackets, state->parent != nullptr);
   return find_once(lasts, key, state, [&](StepContext &ctx, GrammarEntry &at) {
     m_.automaton.count_step(m_.ctx, g);  // each byte of a token may be a lexeme
@@ -67,7 +67,7 @@ const EarleySet *ParserPositions::first_equal(GrammarControl &g, const EarleySet
 const NextPosition &ParserPositions::after_several(const GrammarFrame *state, const RunningLexeme &ended) {
   GrammarControl &g = *state->grammar;
   bool lasts = true;
-  Hash128 key = hash_words(POSITIONS, ended.entry.within, state->parent != nullptr);
+  Hash128 key = hash_words(POSITIONS, ended.entry.outer, state->parent != nullptr);
   for (const auto [since, terminal] : ended.parses) {
     charge();
     lasts = lasts && !m_.ctx.arena.contains(since);

@@ -11,7 +11,7 @@ namespace {
 
 bool is_in_loose_array(const Frame *state) {
   for (; state; state = state->parent)
-    if (const auto *array = as_if<ArrayFrame>(state); array && array->control->loose) return true;
+    if (const auto *array = as_if<ArrayFrame>(state); array && array->control->may_violate_unique) return true;
   return false;
 }
 

@@ -1,8 +1,9 @@
 // The tokens that a matcher has read, each with the state after it.
 //
-// A fork freezes the entries so far, and both sides share them; each side adds entries of its own. Towards the
-// beginning, each frozen part has more than twice the size of the next: a freeze copies what is smaller. So there are
-// few parts after any number of forks, and a fork costs about the logarithm of the length.
+// A fork freezes the entries so far, and both sides share them; each side adds entries of its own. Frozen entries form
+// a list of parts. Each part has more than twice as many entries as the part that was frozen after it. To keep this, a
+// freeze copies the newest parts into the new one while they have at most twice its size. So n entries have at most
+// about log2(n) parts. Along one line of forks each entry is copied O(log n) times, but a single fork may copy all.
 #pragma once
 
 #include <cstddef>

@@ -17,10 +17,10 @@ void LexemeEnds::clear() {
   bytes_ = 0;
 }
 
-uint32_t LexemeEnds::node(LexemeState s, Within within) {
-  auto [it, is_new] = index_.try_emplace(key_of(s, within), static_cast<uint32_t>(nodes_.size()));
+uint32_t LexemeEnds::node(LexemeState s, OuterState outer) {
+  auto [it, is_new] = index_.try_emplace(key_of(s, outer), static_cast<uint32_t>(nodes_.size()));
   if (is_new) {
-    nodes_.push_back({s, within});
+    nodes_.push_back({s, outer});
     bytes_ += sizeof(Node) + 48;
   }
   return it->second;
@@ -28,15 +28,15 @@ uint32_t LexemeEnds::node(LexemeState s, Within within) {
 
 // Finds the pairs that one byte leads to.
 void LexemeEnds::expand(uint32_t n) {
-  const auto [lexeme, within] = std::pair{nodes_[n].lexeme, nodes_[n].within};
+  const auto [lexeme, outer] = std::pair{nodes_[n].lexeme, nodes_[n].outer};
   std::bitset<256> bytes = lexemes_.first(lexeme);
-  if (within != ANYTHING) bytes &= lexemes_.first(within);
+  if (outer != ANYTHING) bytes &= lexemes_.first(outer);
   std::vector<uint32_t> to;
-  std::pair<LexemeState, Within> last{Lexemes::DEAD, Lexemes::DEAD};
+  std::pair<LexemeState, OuterState> last{Lexemes::DEAD, Lexemes::DEAD};
   for (size_t b = 0; b < 256; ++b) {
     if (!bytes.test(b)) continue;
     const auto byte = static_cast<uint8_t>(b);
-    const std::pair next{lexemes_.step(lexeme, byte), lexemes_.step_within(within, byte)};
+    const std::pair next{lexemes_.step(lexeme, byte), lexemes_.step_outer(outer, byte)};
     if (next.first == Lexemes::DEAD || next.second == Lexemes::DEAD || next == last) continue;
     last = next;
     to.push_back(node(next.first, next.second));
@@ -46,12 +46,12 @@ void LexemeEnds::expand(uint32_t n) {
   nodes_[n].to = std::move(to);
 }
 
-LexemeEnds::Set LexemeEnds::of(LexemeState s, Within within, size_t *most) {
+LexemeEnds::Set LexemeEnds::of(LexemeState s, OuterState outer, size_t *most) {
   struct Frame {
     uint32_t node;
     size_t edge;
   };
-  const uint32_t asked = node(s, within);
+  const uint32_t asked = node(s, outer);
   if (nodes_[asked].is_known) return nodes_[asked].ends;
   std::vector<Frame> path;
   std::vector<uint32_t> open;  // visited, but not known yet
@@ -109,7 +109,7 @@ LexemeEnds::Set LexemeEnds::kept(const std::vector<uint64_t> &keys) {
   if (!known) {
     std::vector<End> found;
     found.reserve(keys.size());
-    for (uint64_t key : keys) found.push_back({static_cast<Re>(key >> 32), static_cast<Within>(key)});
+    for (uint64_t key : keys) found.push_back({static_cast<Re>(key >> 32), static_cast<OuterState>(key)});
     bytes_ += found.size() * sizeof(End) + 96;
     known = std::make_shared<const std::vector<End>>(std::move(found));
   }
@@ -122,7 +122,7 @@ void LexemeEnds::close(const std::vector<uint32_t> &part) {
   std::vector<Set> others;
   for (uint32_t n : part) {
     if (lexemes_.complete(nodes_[n].lexeme))
-      own.push_back(key_of(lexemes_.coarsen(lexemes_.after(nodes_[n].lexeme)), nodes_[n].within));
+      own.push_back(key_of(lexemes_.coarsen(lexemes_.after(nodes_[n].lexeme)), nodes_[n].outer));
     for (uint32_t to : nodes_[n].to)
       if (nodes_[to].ends && !nodes_[to].ends->empty()) others.push_back(nodes_[to].ends);
   }
@@ -133,7 +133,7 @@ void LexemeEnds::close(const std::vector<uint32_t> &part) {
     ends = others[0];
   } else {
     for (const Set &more : others)
-      for (const End &end : *more) own.push_back(key_of(end.after, end.within));
+      for (const End &end : *more) own.push_back(key_of(end.after, end.outer));
     std::sort(own.begin(), own.end());
     own.erase(std::unique(own.begin(), own.end()), own.end());
     ends = kept(own);

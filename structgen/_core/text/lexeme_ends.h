@@ -20,27 +20,27 @@ class LexemeEnds {
  public:
   struct End {
     Re after;  // a representative of those that forbid the same (`Lexemes::coarsen`)
-    Within within;
+    OuterState outer;
   };
   using Set = std::shared_ptr<const std::vector<End>>;
 
   explicit LexemeEnds(Lexemes &lexemes) : lexemes_(lexemes) {}
 
   // The ends, each once. Null if they need more than `most` new pairs; `most` is reduced by those that were made.
-  Set of(LexemeState s, Within within, size_t *most);
+  Set of(LexemeState s, OuterState outer, size_t *most);
   size_t memory() const { return bytes_; }
   void clear();  // sets that someone holds stay valid
 
  private:
   struct Node {
     LexemeState lexeme;
-    Within within;
+    OuterState outer;
     uint32_t low = 0;
     bool is_known = false;
     std::vector<uint32_t> to = {};  // while it is not known
     Set ends = nullptr;
   };
-  uint32_t node(LexemeState s, Within within);
+  uint32_t node(LexemeState s, OuterState outer);
   void expand(uint32_t n);
   void close(const std::vector<uint32_t> &part);
   Set kept(const std::vector<uint64_t> &keys);

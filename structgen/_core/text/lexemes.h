@@ -25,10 +25,10 @@
 namespace structgen {
 
 using LexemeState = uint32_t;
-// The rest of the text that another constraint on the whole text allows, as the state of a lexeme that is the whole
-// text.
-using Within = LexemeState;
-constexpr Within ANYTHING = UINT32_MAX;
+// The state of the regular language that the whole text must be in, too. It is stored like the state of a lexeme that
+// covers the whole text. ANYTHING: there is no such language, or it allows every continuation.
+using OuterState = LexemeState;
+constexpr OuterState ANYTHING = UINT32_MAX;
 
 class LexemeEnds;
 
@@ -56,16 +56,16 @@ class Lexemes {
     const LexemeState to = (*row)[byte];
     return to != UNKNOWN ? to : next(s, byte);
   }
-  Within begin_within(Re language) {
+  OuterState begin_outer(Re language) {
     return language == RegexSpace::ANY_TEXT ? ANYTHING : begin(language, RegexSpace::EMPTY, RegexSpace::EMPTY);
   }
-  Within within(LexemeState s) const { return language(s) == RegexSpace::ANY_TEXT ? ANYTHING : s; }
-  Within step_within(Within w, uint8_t byte) { return w == ANYTHING ? w : within(step(w, byte)); }
-  Within read_within(Within w, std::string_view bytes) {
-    for (size_t i = 0; i < bytes.size() && w != DEAD; ++i) w = step_within(w, static_cast<uint8_t>(bytes[i]));
+  OuterState outer_state(LexemeState s) const { return language(s) == RegexSpace::ANY_TEXT ? ANYTHING : s; }
+  OuterState step_outer(OuterState w, uint8_t byte) { return w == ANYTHING ? w : outer_state(step(w, byte)); }
+  OuterState read_outer(OuterState w, std::string_view bytes) {
+    for (size_t i = 0; i < bytes.size() && w != DEAD; ++i) w = step_outer(w, static_cast<uint8_t>(bytes[i]));
     return w;
   }
-  bool may_end(Within w) const { return w == ANYTHING || complete(w); }
+  bool may_end(OuterState w) const { return w == ANYTHING || complete(w); }
   bool complete(LexemeState s) const { return complete_[s]; }
   // The texts that must not begin what follows the lexeme, if it ends here.
   Re after(LexemeState s) const { return states_[s].after; }

@@ -40,14 +40,18 @@ _MAX_VISITED = 20_000
 _MAX_RULES = 20_000
 _MAX_UNORDERED_KEYS = 5
 """Limit on the keys that may come in any order: each set of them has a rule."""
-_REFUSED = {
-    "nots": "not",
-    "not": "not",
-    "if": "if",
-    "contains": "contains",
-    "patternProperties": "patternProperties",
-    "propertyNames": "propertyNames",
-}
+_FIELDS = frozenset(
+    [
+        *("pointer", "types", "integer", "digits", "strings", "numbers", "literals", "values"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        *("minLength", "maxLength", "pattern", "format"),
+        *("prefixItems", "items", "minItems", "maxItems", "uniqueItems"),
+        *("properties", "additionalProperties", "required", "minProperties", "maxProperties"),
+        *("allOf", "anyOf", "oneOf", "ref"),
+        *("minContains", "maxContains"),  # without effect: `contains` is refused
+    ]
+)
+"""Fields of a node that rules can express; any other field is refused."""
 _EMPTY: Body = ("sequence", ())
 _BLANK: RE = ("class", ((9, 9), (32, 32)))
 _DIGITS = concat(
@@ -194,9 +198,9 @@ class _Lowering:
         return combinations
 
     def _check(self, node: Mapping[str, Any]) -> None:
-        for key, keyword in _REFUSED.items():
-            if key in node:
-                raise _refusal(node, keyword)
+        for field in node:
+            if field not in _FIELDS:
+                raise _refusal(node, field)
         if node.get("uniqueItems") and node.get("maxItems", 2) > 1:
             raise _refusal(node, "uniqueItems")
         for group in node.get("oneOf", ()):

@@ -147,6 +147,13 @@ def test_what_is_no_grammar_is_refused(schema: Any, said: str) -> None:
         grammar_of_schema(sg.json_schema(schema).lower()[1])
 
 
+def test_a_field_that_the_translation_does_not_know_is_refused() -> None:
+    node = {"pointer": "#", "types": 16, "minWords": 2}
+    ir = {**sg.json_schema(True).lower()[1], "nodes": (node,), "root": 0}
+    with pytest.raises(CombinationError, match="minWords"):
+        grammar_of_schema(ir)
+
+
 def test_layouts_and_limits() -> None:
     for options in ({"whitespace": "indented"}, {"escapes": "all"}):
         with pytest.raises(CombinationError, match="canvas"):

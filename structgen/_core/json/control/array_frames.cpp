@@ -37,7 +37,8 @@ bool ArrayFrames::is_unbounded(ArrayControl *a, uint64_t count) {
 
 bool ArrayFrames::live_after_item(ArrayControl *after, uint64_t count, bool reading) {
   if (oracle_.arrays().live(after, count, false, reading)) return true;
-  if (!after->loose || count < 2 || !oracle_.arrays().live(after_repeated_item(after), count, false)) return false;
+  if (!after->may_violate_unique || count < 2 || !oracle_.arrays().live(after_repeated_item(after), count, false))
+    return false;
   tables_.table.count_unproven();
   return true;
 }

@@ -44,7 +44,7 @@ class TableSearch {
   TableSearch(FormulaSpace &formulas, const Tags::ValueRows &listed, size_t roots, bool monotone, const LiveAfter &live)
       : formulas_(formulas), listed_(listed), roots_(roots), monotone_(monotone), live_(live) {
     for (uint32_t i = 0; i < roots; ++i)
-      if (!contains(listed_.roots, i)) others_.push_back(i);
+      if (!contains(listed_.roots, i)) expected_nonlexical_.push_back(i);
   }
 
   std::optional<Formula> run() {
@@ -94,13 +94,13 @@ class TableSearch {
 
   // The condition on the other roots together with a row.
   std::optional<Formula> condition_with(const Indexes &row) {
-    if (others_.size() <= MAX_TABLE_ROOTS) return tabulate(row, others_);
+    if (expected_nonlexical_.size() <= MAX_TABLE_ROOTS) return tabulate(row, expected_nonlexical_);
     if (!monotone_) return std::nullopt;
     if (live_with(row, {})) return FormulaSpace::TRUE;
     // A root that suffices alone needs no others. The remaining roots matter only in combination with one another.
     std::vector<Formula> sufficient;
     Indexes rest;
-    for (uint32_t i : others_) {
+    for (uint32_t i : expected_nonlexical_) {
       if (live_with(row, {i})) sufficient.push_back(formulas_.leaf(i));
       else rest.push_back(i);
     }
@@ -126,7 +126,7 @@ class TableSearch {
   size_t roots_;
   bool monotone_;
   const LiveAfter &live_;
-  Indexes others_;  // roots that are not listed
+  Indexes expected_nonlexical_;  // roots that are not listed
   std::vector<uint32_t> rows_of_root_;
 };
 
