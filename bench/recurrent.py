@@ -1,4 +1,4 @@
-"""Forward passes of recurrent models with drafts, beside a Llama that replays the same texts.
+"""Count forward passes of recurrent models with drafts, and those of a Llama that replays the same texts.
 
     python -m bench.recurrent [--models mamba2 bamba jamba lfm2] [--texts 8]
 

@@ -255,7 +255,7 @@ class TokenMatcher(Protocol):
 
     @property
     def can_draft(self) -> bool:
-        """Whether steps and roll-backs are cheap enough to try out draft tokens."""
+        """Whether steps and roll-backs are cheap enough for draft tokens."""
         return not self.is_waiting
 
     @property

@@ -145,7 +145,7 @@ EXTRACTED: tuple[tuple[type[BaseModel], list[str]], ...] = (
 
 
 def extraction_prompt(kind: type[BaseModel], text: str) -> str:
-    """Return the prompt that asks for a record from a text."""
+    """Return the prompt that requests a record from a text."""
     return f"Extract the {kind.__name__.lower()} from this text as JSON.\n\n{text}"
 
 

@@ -22,8 +22,7 @@ from .prefix_logits import common_length
 __all__ = ["PrefixCache"]
 
 _LEAST_TOKENS = 32
-"""A prompt is read anew rather than copied if it has fewer tokens in common; and it is kept only if it has so many that
-no kept prompt has."""
+"""If a prompt has fewer tokens in common, it is read whole. It is kept only if it has so many that no kept prompt has."""
 
 
 class PrefixCache:
@@ -45,7 +44,8 @@ class PrefixCache:
         return len(self._sessions)
 
     def start(self, prompt: Sequence[int], scope: Any) -> tuple[Any, int] | None:
-        """Return a session that holds the first tokens of a prompt, and their number; None if there is none.
+        """Return a session that holds the first tokens of a prompt, and their number; None if no prompt has
+        enough in common.
 
         At least one token of the prompt is left to read.
         """

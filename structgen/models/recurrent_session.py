@@ -4,7 +4,7 @@ Why: a state cannot be cropped. Reading the whole text again for each rejected d
 save.
 What: before each pass over a row the state is copied. A rollback puts the copy back; the tokens of the pass that remain
 are read again together with those of the next pass, so it costs no pass of its own. A draft tree is read as one batch,
-with one row for each path from the root to a leaf. Only a tree without branches leaves a state behind.
+with one row for each path from the root to a leaf. Only a tree without branches leaves a state.
 Invariant: a row's logits are those of one forward pass over its own tokens, up to the rounding of the kernels.
 Cost: a copy of the recurrent state for each pass; keys and values are shared with the copy. A rollback beyond the last
 pass reads all tokens again.
@@ -49,7 +49,7 @@ class _LastPass:
     """The last pass over a row."""
 
     before: Any = None
-    """A copy of the cache from before it; None if there is none."""
+    """A copy of the cache from before it; None before the first one."""
     read: list[int] = field(default_factory=list)
     """The tokens that it read, which the cache holds."""
     unread: list[int] = field(default_factory=list)

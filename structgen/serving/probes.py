@@ -352,7 +352,7 @@ class CompileProbes(ABC, Generic[Outcome]):
                 return False
             if job.is_slow:
                 job.is_slow = False
-                self._slow_slots += 1
+                self._workers_to_reserve += 1
             self._jobs.appendleft(job)
             self._lock.notify()
         self._closing.wait(_RETRY_SECONDS)

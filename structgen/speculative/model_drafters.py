@@ -35,7 +35,7 @@ __all__ = ["DraftModel", "LayerSkip"]
 
 Array = NDArray[Any]
 _SINKS = 4
-"""The number of first tokens that a window keeps: models attend to them whatever they are (Xiao et al. 2024)."""
+"""The number of first tokens that a window keeps: models attend to them in any text (Xiao et al. 2024)."""
 _MIN_TEMPERATURE = 0.05
 """The lowest temperature of a drafter's distribution: a greedy draft needs one, too."""
 
