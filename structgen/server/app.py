@@ -99,7 +99,10 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
 
     @app.api_route("/v1/responses/{rest:path}", methods=["GET", "POST", "DELETE"])
     async def stored_responses(rest: str) -> Response:
-        raise ApiError(404, f"there is no response {rest!r:.80}: nothing is stored", code="not_found")
+        path = f"/v1/responses/{rest}"
+        raise ApiError(
+            404, f"there is no {path!r:.100}: nothing is stored. Send POST /v1/responses", code="not_found"
+        )
 
     @app.get("/v1/models")
     async def models() -> Response:

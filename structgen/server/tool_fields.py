@@ -18,7 +18,7 @@ from .fields import Fields
 from .reasoning import ReasoningFormat
 from .settings import ServerSettings
 
-__all__ = ["RequestedTools", "format_param", "read_requested_tools", "read_tool_format"]
+__all__ = ["RequestedTools", "flat_param", "format_param", "read_requested_tools", "read_tool_format"]
 
 _MOST_TOOLS = 128
 _MODES = ("auto", "required", "none")
@@ -35,6 +35,8 @@ class RequestedTools:
     described: bool = True
     forms: Forms = field(default_factory=dict)
     """The forms of the compiled constraint; set once it is compiled."""
+    is_flat: bool = False
+    """Whether definitions have their fields next to the type, as in the Responses API."""
 
     def is_custom(self, name: str) -> bool:
         """Return whether the tool of this name is a custom tool, whose calls have one text."""
@@ -42,7 +44,8 @@ class RequestedTools:
 
     def param_of(self, error: StructgenError) -> str | None:
         """Return the field of the custom tool that an error is about; None if it is about no format of one."""
-        return format_param(error, [tool.name for tool in self.offered])
+        param = format_param(error, [tool.name for tool in self.offered])
+        return flat_param(param) if self.is_flat else param
 
     def reader(self, reasoning: ReasoningFormat | None) -> PartialTurn:
         """Return a reader of one turn, whole or while it is written."""
@@ -167,6 +170,11 @@ def format_param(error: StructgenError, names: Sequence[Any]) -> str | None:
         if where == (about := f"the format of {name}") or where.startswith(f"{about},"):
             return f"tools[{index}].custom.format"
     return None
+
+
+def flat_param(param: str | None) -> str | None:
+    """Return the field of a tool whose definition has its fields next to the type."""
+    return param.replace(".custom.", ".", 1) if param is not None else None
 
 
 def _name_in(choice: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from structgen.errors import did_you_mean, with_kind
 from structgen.tools import ToolFormat
+from structgen.tools.custom import PARAMETER
 
 from ..errors import ApiError, bad_request
 from ..fields import Fields
@@ -21,12 +22,19 @@ from ..tool_fields import RequestedTools
 __all__ = ["read_input"]
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
-_ITEMS = ("message", "function_call", "function_call_output", "reasoning")
+_ITEMS = (
+    "message",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "reasoning",
+)
 _OF_HOSTED_TOOLS = (
     "file_search_call", "web_search_call", "computer_call", "computer_call_output", "image_generation_call",
     "code_interpreter_call", "local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output",
     "apply_patch_call", "apply_patch_call_output", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response",
-    "mcp_call", "tool_search_call", "tool_search_output", "custom_tool_call", "custom_tool_call_output",
+    "mcp_call", "tool_search_call", "tool_search_output",
 )  # fmt: skip
 """Types of items that belong to tools which this server does not have."""
 
@@ -96,8 +104,11 @@ class _Conversation:
         if kind == "message":
             self._add_message_item(fields)
         elif kind == "function_call":
-            self._add_call(fields, place)
-        elif kind == "function_call_output":
+            self._add_call(fields, place, fields.text("arguments") or "")
+        elif kind == "custom_tool_call":
+            # The model sees it as a call of a function of its input.
+            self._add_call(fields, place, {PARAMETER: _required(fields, "input", may_be_empty=True)})
+        elif kind in ("function_call_output", "custom_tool_call_output"):
             self._add_output(fields, place)
         elif kind == "reasoning":
             fields.ignored("id", "summary", "content", "encrypted_content", "status")
@@ -122,9 +133,8 @@ class _Conversation:
         fields.ignored("id", "status", "phase")
         self.add_message(_ROLES[role], content, fields.name("")[:-1])
 
-    def _add_call(self, fields: Fields, place: str) -> None:
+    def _add_call(self, fields: Fields, place: str, arguments: str | dict[str, str]) -> None:
         identifier, name = _required(fields, "call_id"), _required(fields, "name")
-        arguments = fields.text("arguments") or ""
         fields.ignored("id", "status", "parsed_arguments")
         fields.only("namespace", [name], "tools have no namespaces")
         call = {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
@@ -141,7 +151,7 @@ class _Conversation:
             where = fields.name("call_id")
             raise bad_request(
                 where,
-                f"{where} is {identifier!r:.60}, but no function_call before it has this call_id. Nothing is stored: "
+                f"{where} is {identifier!r:.60}, but no call before it has this call_id. Nothing is stored: "
                 "send the items of earlier responses, too.",
             )
         output = fields.take("output")
@@ -154,9 +164,9 @@ class _Conversation:
         self.places.append(place)
 
 
-def _required(fields: Fields, key: str) -> str:
+def _required(fields: Fields, key: str, *, may_be_empty: bool = False) -> str:
     text = fields.text(key)
-    if not text:
+    if text is None or not (text or may_be_empty):
         raise bad_request(fields.name(key), f"{fields.name(key)} is missing")
     return text
 

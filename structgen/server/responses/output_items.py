@@ -13,24 +13,30 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from structgen.tools.custom import InputReader
+
 from ..answers import Choice, new_call_id
+from ..tool_fields import RequestedTools
 from ..turn_deltas import ArgumentsDelta, CallStart, Delta, ReasoningDelta, TextDelta
 
 __all__ = ["OutputItems", "deltas_of"]
 
 Event = dict[str, Any]
+_CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+"""Types of items that are calls, and the key of what the model has written."""
 
 
-def deltas_of(choice: Choice) -> Iterator[Delta]:
-    """Yield the deltas that add up to a whole answer."""
+def deltas_of(choice: Choice, tools: RequestedTools | None = None) -> Iterator[Delta]:
+    """Yield the deltas that add up to a whole answer, which may call the tools."""
     if choice.reasoning:
         yield ReasoningDelta(choice.reasoning)
     if choice.text:
         yield TextDelta(choice.text)
     for index, call in enumerate(choice.calls):
-        yield CallStart(index, call.name)
-        if call.arguments:
-            yield ArgumentsDelta(index, call.arguments)
+        is_custom = tools is not None and tools.is_custom(call.name)
+        yield CallStart(index, call.name, is_custom)
+        if text := InputReader().more(call.arguments) if is_custom else call.arguments:
+            yield ArgumentsDelta(index, text, is_custom)
 
 
 class OutputItems:
@@ -54,11 +60,13 @@ class OutputItems:
                 yield from self._add_message()
             yield {**self._grow_part("response.output_text.delta", delta.text), "logprobs": []}
         elif isinstance(delta, CallStart):
-            call = {"type": "function_call", "call_id": new_call_id(), "name": delta.name, "arguments": ""}
-            yield from self._add_item("fc", call)
+            kind = "custom_tool_call" if delta.is_custom else "function_call"
+            call = {"type": kind, "call_id": new_call_id(), "name": delta.name, _CALLS[kind]: ""}
+            yield from self._add_item("ctc" if delta.is_custom else "fc", call)
         else:
-            self.items[-1]["arguments"] += delta.text
-            yield self._event("response.function_call_arguments.delta", len(self.items) - 1, delta=delta.text)
+            kind = self.items[-1]["type"]
+            self.items[-1][_CALLS[kind]] += delta.text
+            yield self._event(f"response.{kind}_{_CALLS[kind]}.delta", len(self.items) - 1, delta=delta.text)
 
     def close(self, choice: Choice) -> Iterator[Event]:
         """Yield the events at the end of the answer `choice`, which the deltas have added up to."""
@@ -132,9 +140,9 @@ class OutputItems:
     def _closing_events(
         self, index: int, item: dict[str, Any], logprobs: list[dict[str, Any]]
     ) -> Iterator[Event]:
-        if item["type"] == "function_call":
-            shown = {"name": item["name"], "arguments": item["arguments"]}
-            yield self._event("response.function_call_arguments.done", index, **shown)
+        if (key := _CALLS.get(kind := item["type"])) is not None:
+            shown = {"name": item["name"], key: item[key]}
+            yield self._event(f"response.{kind}_{key}.done", index, **shown)
             return
         part = item["content"][0]
         if item["type"] == "message":

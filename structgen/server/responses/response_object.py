@@ -67,7 +67,7 @@ class ResponseObject:
         """Return the body of a response that is not streamed. It has one choice."""
         (choice,) = choices
         items = OutputItems(has_logprobs=self.request.logprobs)
-        for delta in deltas_of(choice):
+        for delta in deltas_of(choice, self.request.tools):
             for _ in items.add(delta):
                 pass
         for _ in items.close(choice):

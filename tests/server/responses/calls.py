@@ -59,11 +59,13 @@ class Replay:
             self.closed[index] = event["item"]
             return
         assert event["item_id"] == item["id"]
-        if kind.startswith("function_call_arguments"):
+        if item["type"] in ("function_call", "custom_tool_call"):
+            key = "input" if item["type"] == "custom_tool_call" else "arguments"
+            assert kind.removeprefix(f"{item['type']}_{key}") in (".delta", ".done")
             if kind.endswith("delta"):
-                item["arguments"] += event["delta"]
+                item[key] += event["delta"]
             else:
-                assert (event["name"], event["arguments"]) == (item["name"], item["arguments"])
+                assert (event["name"], event[key]) == (item["name"], item[key])
             return
         assert event["content_index"] == 0
         if kind == "content_part.added":

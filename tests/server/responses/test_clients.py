@@ -99,11 +99,17 @@ def test_openai_calls_tools_and_goes_on(client: Any, streams: bool) -> None:
 # -- the Agents SDK
 
 
+@pytest.fixture
+def agents() -> Any:
+    """Return the module of the Agents SDK, which sends no traces."""
+    module = pytest.importorskip("agents")
+    module.set_tracing_disabled(True)
+    return module
+
+
 @pytest.fixture(params=["responses", "chat"])
-async def agent(server: Running, request: Any) -> AsyncIterator[Any]:
+async def agent(server: Running, agents: Any, request: Any) -> AsyncIterator[Any]:
     """Makes agents, over either endpoint."""
-    agents = pytest.importorskip("agents")
-    agents.set_tracing_disabled(True)
     settings = agents.ModelSettings(max_tokens=80, temperature=0.5, parallel_tool_calls=False)
     async with server.async_client() as client:
         kind = (
@@ -118,8 +124,7 @@ async def agent(server: Running, request: Any) -> AsyncIterator[Any]:
         )
 
 
-async def test_agents_answer_with_a_type(agent: Any) -> None:
-    agents = pytest.importorskip("agents")
+async def test_agents_answer_with_a_type(agent: Any, agents: Any) -> None:
     result = await agents.Runner.run(agent(output_type=Colour), "A colour?")
     assert isinstance(result.final_output, Colour)
     again = await agents.Runner.run(
@@ -128,15 +133,13 @@ async def test_agents_answer_with_a_type(agent: Any) -> None:
     assert isinstance(again.final_output, Colour)
 
 
-async def test_agents_stream(agent: Any) -> None:
-    agents = pytest.importorskip("agents")
+async def test_agents_stream(agent: Any, agents: Any) -> None:
     result = agents.Runner.run_streamed(agent(output_type=Colour), "A colour?")
     kinds = [event.type async for event in result.stream_events()]
     assert isinstance(result.final_output, Colour) and kinds.count("raw_response_event") > 4
 
 
-async def test_agents_call_tools(agent: Any) -> None:
-    agents = pytest.importorskip("agents")
+async def test_agents_call_tools(agent: Any, agents: Any) -> None:
     called = []
 
     @agents.function_tool
@@ -149,6 +152,17 @@ async def test_agents_call_tools(agent: Any) -> None:
     made = agent(tools=[look_up], model_settings=settings, tool_use_behavior="stop_on_first_tool")
     result = await agents.Runner.run(made, "Look up the colour of the sky.")
     assert result.final_output == "green" and called and set(called) <= {"sky", "sea"}
+
+
+async def test_agents_refuse_an_answer_that_is_cut_off(server: Running, agents: Any) -> None:
+    async with server.async_client() as client:
+        made = agents.Agent(
+            name="helper",
+            model=agents.OpenAIResponsesModel(model=NAME, openai_client=client),
+            model_settings=agents.ModelSettings(max_tokens=3),
+        )
+        with pytest.raises(agents.exceptions.AgentsException, match="max_output_tokens"):
+            await agents.Runner.run(made, "A long story.")
 
 
 # -- instructor

@@ -58,6 +58,10 @@ RESULT = {"role": "tool", "tool_call_id": "c1", "content": "noon"}
         ([USER, {**CALL, "arguments": '{"zone": "Ro'}, OUTPUT],
          [USER, {"role": "assistant", "tool_calls": [
              {**SHOWN, "function": {"name": "clock", "arguments": '{"zone": "Ro'}}]}, RESULT]),
+        ([USER, {"type": "custom_tool_call", "call_id": "c1", "name": "run", "input": "1+1", "id": "ctc_1"},
+          {"type": "custom_tool_call_output", "call_id": "c1", "output": "noon"}],
+         [USER, {"role": "assistant", "tool_calls": [
+             {"id": "c1", "type": "custom", "custom": {"name": "run", "input": "1+1"}}]}, RESULT]),
         ([USER, {**SAID, "content": [{"type": "refusal", "refusal": "No."}]}, USER],
          [USER, {"role": "assistant", "content": "No."}, USER]),
     ],
@@ -100,6 +104,7 @@ def test_instructions_come_first_and_join_a_system_message() -> None:
         ([CALL, {**OUTPUT, "call_id": "c2"}], "input[1].call_id", "'c2'"),
         ([CALL, {**OUTPUT, "output": None}], "input[1].output", "not a text or a list"),
         ([{**CALL, "name": ""}], "input[0].name", "missing"),
+        ([{"type": "custom_tool_call", "call_id": "c1", "name": "run"}], "input[0].input", "missing"),
         ([{**CALL, "arguments": {}}], "input[0].arguments", "not a text"),
         ([{**CALL, "namespace": "x"}], "input[0].namespace", "no namespaces"),
         ([{"type": "item_reference", "id": "msg_1"}], "input[0].type", "nothing is stored"),

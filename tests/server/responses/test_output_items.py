@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import pytest
@@ -11,13 +12,17 @@ from hypothesis import strategies as st
 
 from structgen.server.answers import Choice
 from structgen.server.responses.output_items import OutputItems, deltas_of
+from structgen.server.tool_fields import RequestedTools
 from structgen.server.turn_deltas import ArgumentsDelta, CallStart, ReasoningDelta, TextDelta
+from structgen.tools import FORMATS, read_tools
 from structgen.tools.partial_turn import PartialCall
 
 from .calls import Replay
 
 TEXTS = st.lists(st.text("ab", min_size=1, max_size=3), max_size=3)
-CALLS = st.lists(st.tuples(st.sampled_from(["f", "g"]), TEXTS), max_size=3)
+CALLS = st.lists(st.tuples(st.sampled_from(["f", "g", "write"]), TEXTS), max_size=3)
+OFFERED = read_tools([{"type": "function", "name": "f"}, {"type": "custom", "name": "write"}])
+TOOLS = RequestedTools(OFFERED, FORMATS["hermes"], {})
 
 
 @st.composite
@@ -27,8 +32,12 @@ def answers(draw: st.DrawFn) -> tuple[list[Any], Choice]:
     deltas: list[Any] = [*map(ReasoningDelta, reasoning), *map(TextDelta, text)]
     made = []
     for index, (name, arguments) in enumerate(calls):
-        deltas += [CallStart(index, name), *(ArgumentsDelta(index, piece) for piece in arguments)]
-        made.append(PartialCall(name, "".join(arguments), is_whole=True))
+        is_custom, written = name == "write", "".join(arguments)
+        deltas.append(CallStart(index, name, is_custom))
+        deltas += [ArgumentsDelta(index, piece, is_custom) for piece in arguments]
+        made.append(
+            PartialCall(name, json.dumps({"input": written}) if is_custom else written, is_whole=True)
+        )
     reason = draw(st.sampled_from(["stop", "length"]))
     if made:
         made[-1].is_whole = reason == "stop" or draw(st.booleans())
@@ -64,7 +73,7 @@ def test_events_add_up_to_the_items(drawn: tuple[list[Any], Choice]) -> None:
     assert followed(items, deltas, choice).output == items.items
 
     whole = OutputItems(has_logprobs=choice.logprobs is not None)
-    followed(whole, list(deltas_of(choice)), choice)
+    followed(whole, list(deltas_of(choice, TOOLS)), choice)
     assert without_ids(whole.items) == without_ids(items.items)
 
     kinds = [item["type"] for item in items.items]
@@ -74,7 +83,7 @@ def test_events_add_up_to_the_items(drawn: tuple[list[Any], Choice]) -> None:
     assert kinds == [
         *(["reasoning"] if choice.reasoning else []),
         *(["message"] if shows_message else []),
-        *["function_call"] * len(choice.calls),
+        *("custom_tool_call" if call.name == "write" else "function_call" for call in choice.calls),
     ]
     incomplete = [item["status"] == "incomplete" for item in items.items]
     is_cut = choice.reason == "length" and not (choice.calls and choice.calls[-1].is_whole)

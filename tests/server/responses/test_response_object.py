@@ -20,7 +20,14 @@ from .calls import FLAT_WEATHER, Replay, body_of, respond
 
 FLAT_CLOCK: dict[str, Any] = {"type": "function", **CLOCK["function"]}  # type: ignore[dict-item]
 LOGPROBS = ["message.output_text.logprobs"]
+GRAMMAR = 'start: NUMBER ("+" NUMBER)~1..3\nNUMBER: /[1-9]/'
 NOTE = {"type": "function", **note(30, 3000)["function"]}
+SUM = {
+    "type": "custom",
+    "name": "add",
+    "format": {"type": "grammar", "syntax": "lark", "definition": GRAMMAR},
+}
+LONG = {"syntax": "regex", "definition": "[a-z ]{20,}"}
 SITUATIONS: dict[str, dict[str, Any]] = {
     "text": {"max_output_tokens": 12},
     "schema": {
@@ -29,6 +36,16 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     },
     "call": {"max_output_tokens": 100, "tools": [FLAT_WEATHER, FLAT_CLOCK], "tool_choice": "required"},
     "call that is cut off": {"max_output_tokens": 40, "tools": [NOTE], "tool_choice": "required"},
+    "custom call": {
+        "max_output_tokens": 100,
+        "tools": [FLAT_CLOCK, SUM],
+        "tool_choice": {"type": "custom", "name": "add"},
+    },
+    "custom call that is cut off": {
+        "max_output_tokens": 40,
+        "tools": [{"type": "custom", "name": "write", "format": {"type": "grammar", **LONG}}],
+        "tool_choice": "required",
+    },
     "text or call": {"max_output_tokens": 20, "tools": [FLAT_WEATHER, FLAT_CLOCK]},
     "reasoning": {
         "max_output_tokens": 80,
@@ -119,6 +136,19 @@ def test_calls(client: Any) -> None:
     assert call.type == "function_call" and call.status == "completed" and call.call_id.startswith("call_")
     if call.name == "weather":
         jsonschema.validate(json.loads(call.arguments), WEATHER["function"]["parameters"])  # type: ignore[index]
+
+
+def test_calls_of_custom_tools_and_their_results(client: Any) -> None:
+    fields = {**SITUATIONS["custom call"], "input": [{"role": "user", "content": "1 + 2?"}]}
+    response = respond(client, **fields)
+    (call,) = response.output
+    assert call.type == "custom_tool_call" and call.name == "add" and call.call_id.startswith("call_")
+    assert re.fullmatch(r"[1-9](\+[1-9]){1,3}", call.input) and response.status == "completed"
+    result = {"type": "custom_tool_call_output", "call_id": call.call_id, "output": "3"}
+    again = respond(
+        client, **{**fields, "input": [*fields["input"], call.to_dict(), result], "tool_choice": "auto"}
+    )
+    assert again.usage.input_tokens > response.usage.input_tokens
 
 
 def test_reasoning_is_an_item_of_its_own_and_its_tokens_are_counted(client: Any, model: Any) -> None:
