@@ -22,7 +22,7 @@ from .prefix_logits import common_length
 __all__ = ["PrefixCache"]
 
 _LEAST_TOKENS = 32
-"""If a prompt has fewer tokens in common, it is read whole. It is kept only if it has so many that no kept prompt has."""
+"""A prompt with fewer tokens in common is read whole. One is kept only if it has this many that no kept prompt has."""
 
 
 class PrefixCache:
@@ -44,10 +44,9 @@ class PrefixCache:
         return len(self._sessions)
 
     def start(self, prompt: Sequence[int], scope: Any) -> tuple[Any, int] | None:
-        """Return a session that holds the first tokens of a prompt, and their number; None if no prompt has
-        enough in common.
+        """Return a session that holds the first tokens of a prompt, and their number.
 
-        At least one token of the prompt is left to read.
+        None: no kept prompt has enough in common. At least one token of the prompt is left to read.
         """
         key, common = self._longest(prompt, scope)
         common = min(common, len(prompt) - 1)
