@@ -31,6 +31,9 @@ _SAMPLING = {
     "top_k": (int, "draw from the k most probable tokens"),
     "top_p": (float, "draw from the most probable tokens of this mass"),
     "min_p": (float, "drop tokens less probable than this share of the best one's"),
+    "frequency_penalty": (float, "subtracted from a token's logit for each time the text contains it"),
+    "presence_penalty": (float, "subtracted from the logits of all tokens that the text contains"),
+    "repetition_penalty": (float, "above 1, tokens of the prompt and the text are less probable"),
     "attempts": (
         int,
         "answers the model may give until one is valid; it is shown what is wrong with the last one",

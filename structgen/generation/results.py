@@ -7,13 +7,13 @@
     cancelled   the caller stopped the generation; the text is partial
     failed      a limit or an error stopped this row alone (`error`); the text is partial
 
-The weights. Let p_t be the model's own distribution at step t (no mask, no top-k). `logprob` is the sum of
-log p_t(token) at temperature 1. `log_weight` is the sum of log Z_t, where Z_t is the probability that the mask allows
-at the sampling temperature (at temperature 1 if greedy), before top-k, top-p and min-p. So for sampling without these
-three, exp(log_weight) is exactly the importance weight of the draw for the model's distribution conditioned on the
-constraint. Forced tokens and the end-of-sequence token count as steps. Both are None if a step was not scored
-(`exact_weight=False`). `log_weight` is also None if the allowed probability is not known: after a step back from a dead
-end, and if closing within the budget removed a token.
+The weights. Let p_t be the model's own distribution at step t (no mask, no top-k), after the penalties and the bias of
+the options. `logprob` is the sum of log p_t(token) at temperature 1. `log_weight` is the sum of log Z_t, where Z_t is
+the probability that the mask allows at the sampling temperature (at temperature 1 if greedy), before top-k, top-p and
+min-p. So for sampling without these three, exp(log_weight) is exactly the importance weight of the draw for the model's
+distribution conditioned on the constraint. Forced tokens and the end-of-sequence token count as steps. Both are None if
+a step was not scored (`exact_weight=False`). `log_weight` is also None if the allowed probability is not known: after a
+step back from a dead end, and if closing within the budget removed a token.
 """
 
 from __future__ import annotations

@@ -162,3 +162,14 @@ def test_types_of_one_object_are_described_by_default(
 def test_only_one_argument_reads_standard_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "-", "--schema", "-"]) == 2
     assert "cannot both come from standard input" in capsys.readouterr().err
+
+
+def test_penalties(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of equally probable bytes, one that was written is less probable than the others."""
+    command = ["generate", "Write", "--regex", "[ab]{6}", "--temperature", "0"]
+    assert main(command) == 0
+    assert capsys.readouterr().out == "aaaaaa\n"
+    assert main([*command, "--frequency-penalty", "1"]) == 0
+    assert capsys.readouterr().out == "ababab\n"
+    assert main([*command, "--frequency-penalty", "3"]) == 2
+    assert "from -2 to 2" in capsys.readouterr().err
