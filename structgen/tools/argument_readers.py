@@ -23,6 +23,9 @@ _VALUE = re.compile(r'["{}\[\](),TFN]')
 _ESCAPE = re.compile(r'["\\]')
 _WORDS = {"True": "true", "False": "false", "None": "null"}
 _NULL = "null"
+_CLOSING = {"{": "}", "[": "]"}
+_OF_NUMBERS = "0123456789+-.eEtrufals"
+"""Characters of numbers, true and false."""
 
 
 def read_arguments(
@@ -42,6 +45,8 @@ def read_arguments(
         yield from _container(source, grow)
     elif format.arguments == "python":
         yield from _keywords(source, grow)
+    elif format.arguments == "bare":
+        yield from _bare(source, format.quote, grow)
     else:
         assert format.style is not None
         yield from _Elements(source, format.style, forms or {}).read(grow)
@@ -122,6 +127,39 @@ def _escape(source: TextSource, grow: Grow) -> Steps:
             source.pass_on(start + length, grow)
             return
         yield from source.more()
+
+
+def _bare(source: TextSource, quote: str, grow: Grow) -> Steps:
+    """Read an object whose keys have no quotes, with strings between two marks."""
+    if not (yield from source.is_next("{")):
+        raise source.missing("{")
+    opened: list[str] = []
+    while True:
+        if (yield from source.one_of(quote)) is not None:
+            grow('"')
+            yield from source.through(quote, lambda piece: grow(json.dumps(piece, ensure_ascii=False)[1:-1]))
+            grow('"')
+            continue
+        while not source.rest:
+            yield from source.more()
+        letter = source.text[source.position]
+        if letter not in "{}[],":
+            yield from source.characters(_OF_NUMBERS, grow)
+            if source.text.startswith(letter, source.position):
+                raise source.missing(quote)  # no value begins like this
+            continue
+        source.pass_on(source.position + 1, grow)
+        if letter in "}]":
+            if not opened or opened.pop() != letter:
+                raise source.invalid("brackets do not match")
+            if not opened:
+                return
+        elif letter in "{[":
+            opened.append(_CLOSING[letter])
+        if letter in "{," and opened[-1] == "}" and not (yield from source.is_next("}")):
+            name: list[str] = []
+            yield from source.through(":", name.append)
+            grow(json.dumps("".join(name), ensure_ascii=False) + ":")
 
 
 class _Elements:

@@ -11,7 +11,7 @@ from structgen.constraints.json_schema.whitespace import WhitespaceName
 from .forms import Form
 from .xml_styles import XmlStyle
 
-__all__ = ["json_text", "python_literal", "write_elements", "write_keywords"]
+__all__ = ["bare_text", "json_text", "python_literal", "write_elements", "write_keywords"]
 
 _COMPACT = (",", ":")
 
@@ -35,6 +35,17 @@ def python_literal(value: Any) -> str:
         return "{" + ", ".join(items) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(python_literal, value)) + "]"
+    return json_text(value)
+
+
+def bare_text(value: Any, quote: str) -> str:
+    """Return a value in JSON's form, with keys without quotes and strings between two marks."""
+    if isinstance(value, str):
+        return quote + value + quote
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{bare_text(item, quote)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(bare_text(item, quote) for item in value) + "]"
     return json_text(value)
 
 

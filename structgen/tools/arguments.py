@@ -1,6 +1,6 @@
 """The constraint of arguments in each of the notations.
 
-Why: formats differ in their markers, which are data, and in the notation of arguments, which is one of three.
+Why: formats differ in their markers, which are data, and in the notation of arguments, which is one of four.
 Invariant: what the constraint allows reads back (`argument_readers`) as arguments that the tool's schema accepts. A
 schema that a notation cannot express exactly is refused.
 """
@@ -14,7 +14,9 @@ from structgen.constraints.json_schema.constraint import part_of_schema
 from structgen.errors import ConstraintError, LimitExceeded
 from structgen.ir.grammar import Body
 
-from .custom import custom_arguments
+from .bare_arguments import bare_arguments
+from .bodies import sequence_of, text_of
+from .custom import PARAMETER, custom_arguments, custom_value
 from .definitions import Tool
 from .format_texts import ToolFormat
 from .forms import Form
@@ -35,6 +37,10 @@ def arguments_of(
         write: Returns the body of a text, which may contain special tokens.
     """
     try:
+        if tool.input is not None and format.arguments == "bare":
+            value = custom_value(tool.name, tool.input, (format.quote,))
+            mark = write(format.quote)
+            return sequence_of((text_of(f"{{{PARAMETER}:"), mark, value, mark, text_of("}"))), {}
         if tool.input is not None and format.arguments != "xml":
             is_compact = format.whitespace == "compact"
             return custom_arguments(tool.name, tool.input, format.arguments, is_compact=is_compact), {}
@@ -44,6 +50,8 @@ def arguments_of(
             return whole, {}
         if format.arguments == "python":
             return python_arguments(tool), {}
+        if format.arguments == "bare":
+            return bare_arguments(tool, format.quote, write), {}
         assert format.style is not None
         return xml_arguments(tool, format.style, write)
     except (ConstraintError, LimitExceeded) as error:

@@ -160,7 +160,7 @@ FAMILIES: tuple[ToolFormat, ...] = (
     ),
     ToolFormat(
         "qwen3_coder",
-        "Qwen3-Coder",
+        "Qwen3-Coder, Qwen 3.5",
         call="<tool_call>\n<function=$name>\n$arguments</function>\n</tool_call>",
         marker="<tool_call>",
         between="\n",
@@ -169,7 +169,8 @@ FAMILIES: tuple[ToolFormat, ...] = (
         specials=("<tool_call>", "</tool_call>"),
         result=_RESPONSE,
         result_role="user",
-        source="https://huggingface.co/Qwen/Qwen3-Coder-480B-A35B-Instruct (chat template)",
+        source="https://huggingface.co/Qwen/Qwen3-Coder-480B-A35B-Instruct (chat template); "
+        "https://huggingface.co/Qwen/Qwen3.5-397B-A17B (chat template)",
     ),
     ToolFormat(
         "mistral_v11",
@@ -294,6 +295,18 @@ FAMILIES: tuple[ToolFormat, ...] = (
         specials=("<tool_call>", "</tool_call>"),
         source="https://huggingface.co/LGAI-EXAONE/EXAONE-4.0-32B (chat template); "
         "https://github.com/ggml-org/llama.cpp/pull/14630",
+    ),
+    ToolFormat(
+        "gemma4",
+        "Gemma 4",
+        call="<|tool_call>call:$name$arguments<tool_call|>",
+        marker="<|tool_call>",
+        between="",
+        arguments="bare",
+        quote='<|"|>',
+        specials=("<|tool_call>", "<tool_call|>", '<|"|>', "<|channel>", "<channel|>"),
+        think=("<|channel>thought\n", "<channel|>"),
+        source="https://github.com/ggml-org/llama.cpp/blob/master/models/templates/google-gemma-4-31B-it-interleaved.jinja",
     ),
     ToolFormat(
         "granite4",

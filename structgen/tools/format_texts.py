@@ -18,13 +18,13 @@ from structgen.brief import short_repr
 from structgen.constraints.json_schema.whitespace import WhitespaceName
 from structgen.errors import OptionError
 
-from .argument_writers import json_text, write_elements, write_keywords
+from .argument_writers import bare_text, json_text, write_elements, write_keywords
 from .forms import Form, Forms
 from .xml_styles import XmlStyle
 
 __all__ = ["COUNTERS", "Notation", "ToolFormat"]
 
-Notation = Literal["json", "python", "xml"]
+Notation = Literal["json", "python", "xml", "bare"]
 _PLACEHOLDER = re.compile(r"(\$(?:name|arguments|number|id))")
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 COUNTERS: Mapping[str, tuple[str, int, int]] = {"$number": ("0123456789", 1, 4), "$id": (_LETTERS, 9, 9)}
@@ -54,9 +54,12 @@ class ToolFormat:
     at_start: bool = False
     """A turn is text or calls, without text before a call."""
     arguments: Notation = "json"
-    """``json``: an object. ``python``: keyword arguments. ``xml``: one element per parameter, as `style` writes it."""
+    """``json``: an object. ``python``: keyword arguments. ``xml``: one element per parameter, as `style` writes it.
+    ``bare``: an object whose keys have no quotes, with each string between two `quote`."""
     style: XmlStyle | None = field(default=None, hash=False)
     """The elements of the notation ``xml``."""
+    quote: str = ""
+    """What stands before and after a string in the notation ``bare``."""
     whitespace: WhitespaceName = "json.dumps"
     """White space in JSON."""
     specials: tuple[str, ...] = ()
@@ -86,6 +89,8 @@ class ToolFormat:
             found.append(f"arguments is {self.arguments!r:.40}; it is one of {', '.join(get_args(Notation))}")
         if (self.arguments == "xml") != (self.style is not None):
             found.append("style and arguments='xml' belong together")
+        if (self.arguments == "bare") != bool(self.quote):
+            found.append("quote and arguments='bare' belong together")
         if self.at_start and (self.say[0] or self.answer[0]):
             found.append("with at_start there are no markers around text")
         if not self.marker or (not self.is_framed and not self.opening.startswith(self.marker)):
@@ -154,6 +159,8 @@ class ToolFormat:
             return json_text(arguments, self.whitespace)
         if self.style is not None:
             return write_elements(arguments, self.style, forms)
+        if self.arguments == "bare":
+            return bare_text(arguments, self.quote)
         return write_keywords(arguments)
 
     def as_data(self) -> dict[str, Any]:

@@ -51,6 +51,8 @@ def _form_of_call(format: ToolFormat) -> str:
     arguments = _ARGUMENTS.get(format.arguments, "")
     if format.style is not None:
         arguments = write_elements({"PARAMETER": "VALUE"}, format.style)
+    if format.arguments == "bare":
+        arguments = f"{{PARAMETER:{format.quote}VALUE{format.quote}}}"
     values = {"name": "FUNCTION", "arguments": arguments, "number": "0", "id": "IDENTIFIER"}
     return "".join(values.get(kind, text) for kind, text in format.pieces)
 

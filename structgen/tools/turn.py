@@ -270,7 +270,9 @@ class _Turn:
         self.forms: dict[str, dict[str, Form]] = {}
         thinks = () if reasoning is False or format.is_framed else format.think
         self.never = tuple(dict.fromkeys((*format.specials, *thinks)))
-        self.specials = tuple(dict.fromkeys((*format.specials, *(() if format.is_framed else format.think))))
+        # A marker of the reasoning that contains a special token is not one itself.
+        marks = [mark for mark in format.think if not any(special in mark for special in format.specials)]
+        self.specials = tuple(dict.fromkeys((*format.specials, *(() if format.is_framed else marks))))
 
     def thought(self, most: int | None, most_tokens: int | None) -> Body:
         """Return the reasoning with its markers, of at most so many characters and tokens."""

@@ -21,8 +21,11 @@ def vocabulary_of(name: str, has_specials: bool) -> sg.Vocabulary:
     """Return bytes and longer tokens; one of these ends inside a character."""
     format = FORMATS[name]
     marks = list(dict.fromkeys((*format.specials, *format.think))) if has_specials else []
-    if format.is_framed:
-        marks = [mark for mark in marks if mark in format.specials]
+    marks = [
+        mark
+        for mark in marks
+        if mark in format.specials or not any(special in mark for special in format.specials)
+    ]
     first = len(_BYTES) + len(_WORDS) + 1
     specials = {mark: first + place for place, mark in enumerate(marks)}
     tokens = [*_BYTES, *_WORDS, None, *[None] * len(marks)]

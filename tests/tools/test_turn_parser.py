@@ -92,8 +92,12 @@ def not_expressible(turn: ToolTurn, wanted: AssistantTurn) -> bool:
         return True
     if wanted.text.startswith("\n") and wanted.reasoning is not None:
         return True  # line ends after the reasoning are not text
-    if format.style is None:
+    if format.style is None and not format.quote:
         return False
+    if format.quote:
+        written = json.dumps([call.arguments for call in wanted.calls], ensure_ascii=False)
+        return json.dumps(format.quote)[1:-1] in written or "null" in written
+    assert format.style is not None
     ends = (format.style.end.strip(), *format.style.never)
     values = [value for call in wanted.calls for value in call.arguments.values()]
     written = [json.dumps(value, ensure_ascii=False) for value in values]

@@ -54,6 +54,8 @@ TWO_CALLS = {
     "]<|END_ACTION|>",
     "exaone4": '<tool_call>{"name": "weather", "arguments": {"city": "Paris", "days": 2}}</tool_call>\n'
     '<tool_call>{"name": "switch", "arguments": {"on": true}}</tool_call>',
+    "gemma4": '<|tool_call>call:weather{city:<|"|>Paris<|"|>,days:2}<tool_call|>'
+    "<|tool_call>call:switch{on:true}<tool_call|>",
     "granite4": '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>\n'
     '<tool_call>\n{"name": "switch", "arguments": {"on": true}}\n</tool_call>',
     "granite3": '<|tool_call|>[{"name": "weather", "arguments": {"city": "Paris", "days": 2}}, '
