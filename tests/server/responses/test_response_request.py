@@ -16,6 +16,7 @@ from structgen.server.settings import ServerSettings
 
 from ..calls import CLOCK, PERSON, WEATHER, as_schema, post
 from ..conftest import NAME, Running
+from ..test_reasoning import TEMPLATES, with_template
 from .calls import FLAT_WEATHER, body_of, respond, send
 
 FLAT_CLOCK: dict[str, Any] = {"type": "function", **CLOCK["function"], "strict": True}  # type: ignore[dict-item]
@@ -109,6 +110,25 @@ def test_fields_that_the_response_repeats(template: ChatTemplate) -> None:
         "top_p": 1.0,
     }
     assert not read(template, tools=[FLAT_WEATHER], parallel_tool_calls=False).echoed["parallel_tool_calls"]
+
+
+@pytest.mark.parametrize(
+    ("name", "effort", "variables", "shown"),
+    [
+        ("effort", "low", {"reasoning_effort": "low"}, "low"),
+        ("decides", "none", {"enable_thinking": False}, "none"),
+        ("decides", "high", {"enable_thinking": True}, "high"),
+        ("none", "high", {}, None),
+    ],
+)
+def test_the_effort_sets_variables_of_the_template(
+    model: Any, name: str, effort: str, variables: Any, shown: str | None
+) -> None:
+    template = ChatTemplate(with_template(model, TEMPLATES[name]))
+    request = read(template, reasoning={"effort": effort, "summary": "detailed"})
+    assert request.variables == variables
+    assert request.echoed["reasoning"] == {"effort": shown, "summary": None}
+    assert (request.reasoning is None) == (effort == "none" or name == "none")
 
 
 BAD: list[tuple[dict[str, Any], str | None, str]] = [
