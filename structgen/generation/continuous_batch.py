@@ -73,6 +73,8 @@ class Counts:
     """In forward passes."""
     prompt_tokens: int = 0
     prompt_seconds: float = 0.0
+    cached_prompts: int = 0
+    """Prompts of which a part was not read, because an earlier prompt began with it."""
     cached_tokens: int = 0
     """Tokens of prompts that were not read, because an earlier prompt began with them."""
     detached: int = 0
@@ -117,7 +119,7 @@ class ContinuousBatch:
         self._patience = patience
         self._prompt_tokens = prompt_tokens
         self._drafting = drafting
-        self._prefixes = PrefixCache(prefix_bytes, token_cache_bytes(model))
+        self.prefixes = PrefixCache(prefix_bytes, token_cache_bytes(model))
         self._threads = TaskThreads(patience, 2 * most_rows)
         self._waiting: deque[_Arrival] = deque()
         self._arriving: _Arrival | None = None
@@ -139,6 +141,11 @@ class ContinuousBatch:
     def waiting(self) -> int:
         """The number of rows that have not started."""
         return sum(len(arrival.rows) for arrival in self._waiting)
+
+    @property
+    def drafting_rows(self) -> int:
+        """The number of rows that read draft tokens where that makes them faster."""
+        return sum(member.drafting is not None for member in tuple(self._members))
 
     @property
     def is_idle(self) -> bool:
@@ -273,8 +280,9 @@ class ContinuousBatch:
             prompt, scope = arrival.rows[0].prompt, arrival.rows[0].scope
             before, part = time.perf_counter(), []
             try:
-                if arrival.session is None and (known := self._prefixes.start(prompt, scope)) is not None:
+                if arrival.session is None and (known := self.prefixes.start(prompt, scope)) is not None:
                     arrival.session, arrival.read = known
+                    self.counts.cached_prompts += 1
                     self.counts.cached_tokens += arrival.read
                     for row in arrival.rows:
                         row.cached_tokens = arrival.read
@@ -285,7 +293,7 @@ class ContinuousBatch:
                     arrival.session.append([part])
                 arrival.read += len(part)
                 if arrival.read == len(prompt):
-                    self._prefixes.keep(prompt, scope, arrival.session)
+                    self.prefixes.keep(prompt, scope, arrival.session)
                     self._join(arrival)
             except Exception as error:
                 logger.exception("prefill of a prompt failed")

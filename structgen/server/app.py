@@ -126,7 +126,7 @@ def _add_status_pages(app: FastAPI, service: Service) -> None:
         elif (seconds := service.model_thread.stalled_seconds) is not None:
             status = f"no step of the model was finished for {seconds:.0f} s"
         if status == "ok":
-            return JSONResponse({"status": status, "open": service.open})
+            return JSONResponse({"status": status, "open": service.open, **service.metrics.state()})
         report_failure(503, f"/health: {status}")
         return JSONResponse({"status": status, "open": service.open, "request_id": request_id()}, 503)
 

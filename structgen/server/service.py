@@ -129,7 +129,7 @@ class Service:
         self.process_queue = ProcessQueue(lambda: processes is None or processes.has_room)
         """Requests that wait until a matcher process is free."""
         self.model_thread = ModelThread(model, settings, has_slow_work=lambda: bool(self.compiler.slow_work))
-        self.metrics = Metrics(self.model_thread, self.compiler)
+        self.metrics = Metrics(self.model_thread, self.compiler, lambda: len(self.process_queue))
         self.is_draining = False
         self.open = 0
         """Requests that wait or are being answered."""

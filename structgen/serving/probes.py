@@ -181,6 +181,11 @@ class CompileProbes(ABC, Generic[Outcome]):
         return tuple(self._workers)
 
     @property
+    def pending(self) -> int:
+        """The number of specs in probes, or waiting for one."""
+        return len(self._in_flight)
+
+    @property
     def stats(self) -> CompilerStats:
         """Return the counters up to now. The result does not change later."""
         with self._lock:
