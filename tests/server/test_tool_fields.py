@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
@@ -10,19 +11,23 @@ import openai
 import pytest
 
 from structgen import _core
+from structgen.tools import FORMATS, ToolFormat, register_format
 from structgen.tools.partial_turn import PartialTurn
 
 from .calls import CLOCK, WEATHER, as_schema, ask, joined, note
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("format", ["hermes", "llama3_json", "pythonic", "qwen3_coder"])
+@pytest.mark.parametrize(
+    "format",
+    ["hermes", "llama3_json", "pythonic", "qwen3_coder", "glm47", "deepseek_v32", "gemma4", "cohere_command"],
+)
 def test_a_tool_that_must_be_called(client: Any, stream: bool, format: str) -> None:
     options: dict[str, Any] = {
         "tools": [WEATHER, CLOCK],
         "tool_choice": {"type": "function", "function": {"name": "weather"}},
         "stream": stream,
-        "max_tokens": 100,  # for every possible call
+        "max_tokens": 200,  # for every possible call
         "extra": {"structgen": {"tool_format": format}},
     }
     answer = ask(client, "The weather in Rome?", **options)
@@ -80,6 +85,41 @@ def test_an_answer_is_read_without_work_in_the_core(
     else:
         assert answer.choices[0].message.tool_calls
     assert found and all(one == ({"weather": {"city": "string", "days": "json"}}, 0) for one in found)
+
+
+@pytest.fixture
+def own_format() -> Iterator[str]:
+    format = ToolFormat(
+        "ours",
+        "",
+        call="<run id=$number>$name $arguments</run>",
+        marker="<run id=",
+        specials=("<run", "</run>"),
+    )
+    yield register_format(format).name
+    del FORMATS[format.name]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_format_that_the_operator_registered(client: Any, own_format: str, stream: bool) -> None:
+    """The process that compiles constraints does not have it; the request carries it."""
+    extra = {"structgen": {"tool_format": own_format}}
+    options: dict[str, Any] = {"tools": [CLOCK], "tool_choice": "required", "stream": stream, "extra": extra}
+    answer = ask(client, "What time is it?", max_tokens=60, **options)
+    if stream:
+        ((_, name, arguments),), _, reason = joined(answer)
+    else:
+        (call,) = answer.choices[0].message.tool_calls
+        name, arguments, reason = call.function.name, call.function.arguments, answer.choices[0].finish_reason
+    assert (name, arguments, reason) == ("clock", "{}", "tool_calls")
+
+
+def test_an_unknown_format_says_which_are_known(client: Any) -> None:
+    with pytest.raises(
+        openai.BadRequestError, match="is not one of hermes, .*--tool-format FILE.json"
+    ) as caught:
+        ask(client, tools=[CLOCK], extra={"structgen": {"tool_format": "hermes9"}})
+    assert caught.value.param == "structgen.tool_format"
 
 
 def test_a_conversation_with_tools(client: Any) -> None:
