@@ -39,7 +39,7 @@ __all__ = [
     "read_variables",
 ]
 
-_MARKERS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
+_MARKERS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<|channel>thought\n", "<channel|>"))
 _SWITCHES = ("enable_thinking", "thinking")
 """Variables that switch reasoning on and off, in the templates of different families."""
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -124,7 +124,7 @@ class ChatTemplate:
             return None
         prompt = "".join(parts).rstrip()
         begin, end = markers
-        if prompt.endswith(begin):
+        if prompt.endswith(begin.rstrip()):
             return ReasoningFormat("", end)
         return None if prompt.endswith(end) else ReasoningFormat(begin, end, optional=True)
 

@@ -42,6 +42,10 @@ TEMPLATES = {
     "thinking": CHATML + START + "{{- '<think>' if thinking else '</think>' }}",
     "effort": "{{- 'Reasoning: ' + (reasoning_effort or 'medium') }}" + CHATML + START + "{#- <think> #}",
     "none": CHATML + START,
+    # as Gemma 4 has it: the prompt closes an empty channel, unless reasoning is on
+    "channel": CHATML
+    + START
+    + "{%- if not enable_thinking | default(false) -%}{{- '<|channel>thought\\n<channel|>' -}}{%- endif -%}",
 }
 
 
@@ -70,6 +74,9 @@ def test_the_reasoning_format_is_read_from_templates(model: Any) -> None:
     assert found["thinking"].reasoning_format({"thinking": True}) == ReasoningFormat("", "</think>")
     assert found["effort"].reasoning_format({}) == optional
     assert found["none"].reasoning_format({}) is None
+    assert found["channel"].reasoning_format({}) is None
+    channel = ReasoningFormat("<|channel>thought\n", "<channel|>", optional=True)
+    assert found["channel"].reasoning_format({"enable_thinking": True}) == channel
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import structgen as sg
-from structgen.errors import OptionError
-from structgen.tools import FORMATS, tools
+from structgen.constraints.composition.reasoning_block import counted_reasoning
+from structgen.errors import OptionError, OutputInvalid
+from structgen.tools import FORMATS, AssistantTurn, ToolCall, tools
 
-from .walks import weather
+from .walks import FUNCTIONS, weather
 
 _BYTES = [bytes([byte]) for byte in range(256)]
 _WORDS = [b"Let me ", b"think", b" of it.", "é🙂".encode(), "é🙂".encode()[:3]]
@@ -88,3 +89,29 @@ def test_zero_tokens() -> None:
 def test_invalid_budgets(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         tools([weather], **options)
+
+
+@pytest.mark.parametrize("max_tokens", [None, 3])
+def test_an_opening_marker_of_a_token_and_text(max_tokens: int | None) -> None:
+    """Gemma 4 opens its reasoning with a special token, a word and a line end."""
+    vocabulary = vocabulary_of("gemma4", True)
+    names = vocabulary.specials
+    begin, end = FORMATS["gemma4"].think
+    constraint = counted_reasoning("yes", open=begin, close=end, max_tokens=max_tokens)
+    matcher = sg.Matcher(constraint, vocabulary)
+    for token in (names["<|channel>"], *b"thought\n", *b"ab"):
+        assert matcher.advance(token)
+    assert matcher.fork().advance(ord("c"))
+    if max_tokens is not None:
+        assert matcher.advance(ord("c")) and not matcher.fork().advance(ord("d"))
+    assert all(map(matcher.advance, (names["<channel|>"], *b"yes"))) and matcher.is_complete()
+
+
+@pytest.mark.parametrize("name", ["deepseek_v32", "gemma4", "glm47", "kimi_k2", "cohere_command"])
+def test_calls_in_an_order(name: str) -> None:
+    turn = tools(FUNCTIONS, format=name, order="!weather W switch")
+    first = ToolCall("switch", {"on": True})
+    second = ToolCall("weather", {"city": "Rome"})
+    assert turn.read(turn.render(AssistantTurn("", (first, second)))).calls == (first, second)
+    with pytest.raises(OutputInvalid):
+        turn.render(AssistantTurn("", (second, first)))

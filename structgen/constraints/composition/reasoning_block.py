@@ -7,6 +7,7 @@ Invariant: the reasoning ends at the first `close`, so all text after it is the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -29,12 +30,14 @@ from structgen.constraints.token_limits import limit_tokens
 from structgen.errors import CombinationError, OptionError, OutputInvalid, TypeNotSupported
 from structgen.ir.grammar import Body
 
-from .composed import Composition, body_of
+from .composed import Composition, body_of, text_of
 from .elements import Special, checked_count, checked_texts
 from .trigger_dispatch import stretch_until
 
 __all__ = ["CappedReasoning", "Reasoning", "ReasoningOptions", "Thought", "counted_reasoning", "reasoning"]
 
+_TOKENS = re.compile(r"(<[^<>\s]+>)")
+"""Special tokens inside a longer marker, as in ``<|channel>thought``."""
 _MOST_LINES = 2
 """The most newlines between the reasoning and the answer."""
 
@@ -293,4 +296,12 @@ def thought_of(begin: str, end: str, max_chars: int | None, max_tokens: int | No
     if max_tokens is not None:
         text, mark = inside
         inside = (body_of(limit_tokens(Composition(text, "the reasoning"), max_tokens)), mark)
-    return sequence_of((*([("special", begin)] if begin else []), *inside))
+    return sequence_of((_opening(begin), *inside))
+
+
+def _opening(begin: str) -> Body:
+    """Return the body of the text before the reasoning: one special token, or such tokens and text."""
+    parts = [part for part in _TOKENS.split(begin) if part]
+    if len(parts) < 2:
+        return ("special", begin) if begin else EMPTY
+    return sequence_of(("special", part) if _TOKENS.fullmatch(part) else text_of(part) for part in parts)
