@@ -15,7 +15,14 @@ import structgen as sg
 from structgen.matcher import Matcher
 from structgen.speculative.drafters import Context, Copying, Proposal, Start, TokenLookup
 from structgen.speculative.growth import Chances, grow_tree
-from structgen.speculative.recycling import LogitNGrams, SuffixStore, TokenRecycling, TriGrams, most_probable
+from structgen.speculative.recycling import (
+    _MAX_CONSTRAINTS,
+    LogitNGrams,
+    SuffixStore,
+    TokenRecycling,
+    TriGrams,
+    most_probable,
+)
 from structgen.speculative.suffixes import BREAK, SuffixIndex
 from structgen.speculative.trees import ROOT, DraftTree
 from structgen.vocabulary import Vocabulary
@@ -238,3 +245,20 @@ def test_a_small_suffix_store_keeps_texts_that_fit() -> None:
     row: Any = store.start(Start([1], LETTERS, CONSTRAINT))
     row.finish([1, *[0, 1] * 60])
     assert len(store) == 121
+
+
+def test_a_suffix_store_forgets_the_keys_that_were_not_used_for_longest() -> None:
+    """It outlives the requests of an API key: a server's constraints are pairs of a key and a constraint."""
+    store = SuffixStore(most=10_000)
+
+    def started(number: int) -> Any:
+        return store.start(Start([1], BYTES, (f"key {number}", b"constraint")))
+
+    for number in range(_MAX_CONSTRAINTS + 20):
+        started(number).finish([1, 2, 3, 4])
+        assert len(store._texts) <= _MAX_CONSTRAINTS
+        assert len(store) == sum(map(len, store._texts.values()))
+    context = Context([1, 2], None, BYTES)
+    assert not started(0).propose(context), "its texts were evicted"
+    assert started(_MAX_CONSTRAINTS).propose(context)
+    assert not started(_MAX_CONSTRAINTS + 20).propose(context), "another key has no texts"
