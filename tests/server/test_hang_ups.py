@@ -49,7 +49,7 @@ KINDS: tuple[dict[str, Any], ...] = (
 
 
 def request(number: int) -> dict[str, Any]:
-    """The fields of one of the requests, of which some are greedy."""
+    """The fields of one of the requests. Every fourth one is greedy."""
     return {
         "model": NAME,
         "messages": [{"role": "user", "content": f"List the articles on shelf {number % 3}."}],
