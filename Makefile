@@ -33,7 +33,7 @@ help:
 	@echo 'make fuzz       fuzz each front end and the core (FUZZ_MINUTES=60 each)'
 	@echo 'make wheel      build a wheel into dist/ make clean   remove everything that was built'
 
-develop: $(STAMP)/core $(STAMP)/molecules $(STAMP)/instructor
+develop: $(STAMP)/core $(STAMP)/molecules $(STAMP)/instructor $(STAMP)/mistral
 
 $(STAMP)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "structgen needs Python 3.11 or newer")'
@@ -75,6 +75,11 @@ $(STAMP)/molecules: $(STAMP)/venv
 # A client of the server. It requires older versions of packages, and works with newer ones as well.
 $(STAMP)/instructor: $(STAMP)/core
 	@$(QUIET) 'install instructor' $(BIN)/pip install --no-deps 'instructor==1.17.0'
+	@touch $@
+
+# Tokenizer files and their reader. It requires an older NumPy, and works with newer ones as well.
+$(STAMP)/mistral: $(STAMP)/core
+	@$(QUIET) 'install mistral-common' $(BIN)/pip install --no-deps 'mistral-common==1.13.1' 'pydantic-extra-types==2.11.1' 'pycountry==26.2.16'
 	@touch $@
 
 # Programs from npm and Debian that tests compare with or start; tests/conftest.py finds them below $(VENV). Where npm or

@@ -142,8 +142,8 @@ class Vocabulary:
         """Make a vocabulary from a tokenizer.
 
         Args:
-            tokenizer: One of transformers, tokenizers, tiktoken or sentencepiece, or the path of a file:
-                ``tokenizer.json`` (or its folder), ``.gguf``, or SentencePiece's ``.model``.
+            tokenizer: One of transformers, tokenizers, tiktoken, sentencepiece or mistral-common, or the path of a
+                file: ``tokenizer.json`` (or its folder), ``tekken.json``, ``.gguf``, or SentencePiece's ``.model``.
             size: The width of the model's logits, if it is more than the tokenizer has.
             eos_ids: Replaces the end-of-sequence tokens that the tokenizer declares.
 

@@ -303,7 +303,7 @@ _POISON: tuple[Callable[[int], tuple[str, Any]], ...] = (
     lambda salt: ("json", {"type": "string", "pattern": f"(a{salt}"}),
     lambda salt: ("json", {"properties": {"a": {"$ref": "#/$defs/b"}}, "title": str(salt)}),
     lambda salt: ("regex", f"({salt}"),
-    lambda salt: ("regex", rf"(a)\1x{salt}"),
+    lambda salt: ("regex", rf"(.*)\1x{salt}"),
     lambda salt: ("grammar", f'root ::= missing{salt} "a"'),
     lambda salt: ("grammar", f'root ::= "{salt}'),
     lambda salt: ("grammar", f'root ::= root "a{salt}"'),

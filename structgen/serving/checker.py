@@ -16,14 +16,21 @@ from .requests import Kind
 __all__ = ["SpecChecker"]
 
 
-class SpecChecker(CompileProbes[bool]):
+class SpecChecker(CompileProbes[int | None]):
     """Probes specs as `ConstraintCompiler` does, and compiles nothing itself."""
 
-    def check(self, kind: Kind, spec: Any) -> None:
-        """Wait for the verdict. Raises `StructgenError` if the spec is refused."""
-        self.result(kind, spec)
+    def check(self, kind: Kind, spec: Any) -> int | None:
+        """Wait for the verdict.
 
-    def _install(self, job: ProbeJob[bool], probe: ProbeResult) -> bool:
+        Returns:
+            The number of tokens of a short text, if the probe found one.
+
+        Raises:
+            StructgenError: The spec is refused.
+        """
+        return self.result(kind, spec)
+
+    def _install(self, job: ProbeJob[int | None], probe: ProbeResult) -> int | None:
         if self._workers:
             check_build_time(job, probe, self.limits)
-        return True
+        return probe.least_tokens

@@ -10,7 +10,8 @@ Cost: a known spec is a look-up; a new one takes a round trip to the worker and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import Any
 
 from structgen import _core
@@ -21,6 +22,7 @@ from structgen.matcher import Matcher
 from structgen.tools.forms import Forms
 from structgen.vocabulary import Vocabulary
 
+from .closing import KeptNeeds
 from .limits import RequestLimits
 from .probe import ProbeResult, serving_vocabulary
 from .probes import SECONDS, CompileProbes, CompilerStats, ProbeJob
@@ -55,6 +57,8 @@ class CompiledConstraint:
     """Whether it has an engine of its own."""
     forms: Forms
     """See `ProbeResult.forms`."""
+    needs: KeptNeeds = field(default_factory=OrderedDict)
+    """See `Closing.kept`."""
 
     def open(self) -> Matcher:
         """Return a new matcher."""

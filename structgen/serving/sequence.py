@@ -20,6 +20,8 @@ from structgen import _core
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
 
+from .closing import Closing, NotClosable
+
 __all__ = ["CALL_SECONDS", "ConstrainedSequence", "after_drafts", "fill_rows"]
 
 CALL_SECONDS = 1.0
@@ -29,11 +31,13 @@ CALL_SECONDS = 1.0
 class ConstrainedSequence:
     """A matcher with the stop tokens of a request."""
 
-    __slots__ = ("_ended", "_ends", "_ignored", "_more", "failure", "matcher")
+    __slots__ = ("_ended", "_ends", "_ignored", "_more", "closing", "failure", "matcher")
 
     matcher: Matcher
     failure: str | None
     """Why the request cannot continue; None if it can."""
+    closing: Closing | None
+    """The budget within which its text must be complete; None if it may be cut off."""
 
     def __init__(self, matcher: Matcher, stop_ids: Iterable[int] = ()) -> None:
         self.matcher = matcher
@@ -44,6 +48,7 @@ class ConstrainedSequence:
         self._ignored = 0
         """The number of tokens after the end."""
         self.failure = None
+        self.closing = None
 
     @property
     def is_ended(self) -> bool:
@@ -56,9 +61,9 @@ class ConstrainedSequence:
         return not self._ended and self.failure is None
 
     @property
-    def has_own_stops(self) -> bool:
-        """Whether its row is not exactly the matcher's mask, because the request has stop tokens of its own."""
-        return bool(self._more)
+    def changes_rows(self) -> bool:
+        """Whether its row is not exactly the matcher's mask: the request has stop tokens of its own, or a budget."""
+        return bool(self._more) or self.closing is not None
 
     @property
     def ends(self) -> frozenset[int]:
@@ -126,6 +131,7 @@ class ConstrainedSequence:
         made.matcher = self.matcher.fork()
         made._more, made._ends = self._more, self._ends
         made._ended, made._ignored, made.failure = self._ended, self._ignored, self.failure
+        made.closing = None if self.closing is None else self.closing.fork()
         return made
 
     def fill(self, out: NDArray[np.int32], row: int) -> None:
@@ -147,7 +153,10 @@ class ConstrainedSequence:
         self.finish_row(out, row)
 
     def finish_row(self, out: NDArray[np.int32], row: int) -> None:
-        """Add the request's own stop tokens to a row that the matcher filled, and fail if the row is empty."""
+        """Finish a row that the matcher filled: with the request's stop tokens, and within its budget.
+
+        It fails if the row is empty, or if the text cannot be completed within the budget.
+        """
         line = out[row]
         if self._more:
             try:
@@ -163,6 +172,12 @@ class ConstrainedSequence:
                 word[0] = word[0] | bit if complete else word[0] & ~bit
         if not line.any():
             self._fail("no token continues the text", out, row)
+        elif self.closing is not None:
+            try:
+                with _bounded():
+                    self.closing.restrict(line[: self.matcher.vocabulary.words], self.matcher, self._ends)
+            except (NotClosable, _core.LimitError, LimitExceeded) as error:
+                self._fail(str(error), out, row)
 
     def _fail(self, why: str, out: NDArray[np.int32], row: int) -> None:
         self.failure = why
@@ -223,10 +238,10 @@ def _fill_open(filled: Sequence[ConstrainedSequence], out: NDArray[np.int32], th
         for row, one in enumerate(filled):
             if not out[row].any():
                 one.fill(out, row)
-            elif one.has_own_stops:
+            elif one.changes_rows:
                 one.finish_row(out, row)
         return
     has_any = np.asarray(out[: len(filled)].any(axis=1))
     for row, one in enumerate(filled):
-        if one.has_own_stops or not has_any[row]:
+        if one.changes_rows or not has_any[row]:
             one.finish_row(out, row)

@@ -12,9 +12,10 @@ from structgen.errors import VocabularyError
 
 from .gguf import read_file
 from .hugging_face import read_backend, read_byte_decoder, read_folder, read_wrapper
+from .mistral import find_mistral, read_mistral, read_tekken_file
 from .sentencepiece import read_model_file, read_processor, read_slow_tokenizer
 from .table import TokenTable
-from .tiktoken import read_encoding
+from .tiktoken import find_encoding, read_encoding, read_tiktoken_wrapper
 
 __all__ = ["TokenTable", "read_tokenizer"]
 
@@ -23,9 +24,9 @@ def read_tokenizer(tokenizer: object) -> TokenTable:
     """Return the tokens of a tokenizer.
 
     Args:
-        tokenizer: A tokenizer of `transformers`, `tokenizers`, `tiktoken` or `sentencepiece`, or a path: of a
-            folder or a ``tokenizer.json``, a SentencePiece ``.model`` or a ``.gguf`` file. Objects are recognised
-            by their methods.
+        tokenizer: A tokenizer of `transformers`, `tokenizers`, `tiktoken`, `sentencepiece` or `mistral-common`, or a
+            path: of a folder or a ``tokenizer.json``, a ``tekken.json``, a SentencePiece ``.model`` or a ``.gguf``
+            file. Objects are recognised by their methods.
 
     Raises:
         VocabularyError: The kind is unknown, or the bytes of its tokens cannot be determined exactly.
@@ -41,14 +42,19 @@ def read_tokenizer(tokenizer: object) -> TokenTable:
         return read_encoding(tokenizer)
     if library == "sentencepiece":
         return read_processor(tokenizer)
+    if (mistral := find_mistral(tokenizer)) is not None:
+        return read_mistral(mistral)
+    if (encoding := find_encoding(tokenizer)) is not None:
+        return read_tiktoken_wrapper(tokenizer, encoding)
     if hasattr(tokenizer, "sp_model"):
         return read_slow_tokenizer(tokenizer)
     if hasattr(tokenizer, "byte_decoder"):
         return read_byte_decoder(tokenizer)
     raise VocabularyError(
         f"{type(tokenizer).__module__}.{type(tokenizer).__name__} is not a tokenizer that structgen can read",
-        hint="Pass a tokenizer of transformers, tokenizers, tiktoken or sentencepiece, the path of a "
-        "tokenizer.json, .model or .gguf file, or call Vocabulary.from_tokens with the bytes of each token.",
+        hint="Pass a tokenizer of transformers, tokenizers, tiktoken, sentencepiece or mistral-common, the path of a "
+        "tokenizer.json, tekken.json, .model or .gguf file, or call Vocabulary.from_tokens with the bytes of each "
+        "token.",
     )
 
 
@@ -59,4 +65,6 @@ def _read_path(path: Path) -> TokenTable:
         return read_file(path)
     if path.suffix == ".model":
         return read_model_file(path)
+    if path.name.startswith("tekken") and path.suffix == ".json":
+        return read_tekken_file(path)
     return read_folder(path)

@@ -55,7 +55,7 @@ def _end_forgotten(self, count):
 
 def _sharing_fork(self):
     made = object.__new__(type(self))
-    for name in ("matcher", "_more", "_ends", "_ended", "_ignored", "failure"):
+    for name in ("matcher", "_more", "_ends", "_ended", "_ignored", "failure", "closing"):
         setattr(made, name, getattr(self, name))
     return made
 

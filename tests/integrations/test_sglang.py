@@ -9,6 +9,7 @@ import sys
 import types
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 
@@ -59,12 +60,15 @@ def _without_images():
 try:
     _without_images()
     from sglang.srt.constrained import base_grammar_backend as base
+    from sglang.srt.constrained.grammar_manager import GrammarManager
+    from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarObject
     from sglang.srt.speculative.spec_utils import traverse_tree
 except Exception as error:  # SGLang imports what a machine without an accelerator may lack
     pytest.skip(f"SGLang cannot be imported here: {error!r:.200}", allow_module_level=True)
 
 from structgen.integrations.sglang import backend as plugin  # noqa: E402
 from structgen.integrations.sglang import register  # noqa: E402
+from structgen.integrations.sglang.grammar import RequestGrammar  # noqa: E402
 from structgen.models.embedded import embedded_directory  # noqa: E402
 
 TAG = '{"structures": [{"begin": "<f>", "schema": true, "end": "</f>"}], "triggers": ["<f>"]}'
@@ -107,6 +111,7 @@ def test_the_name_is_registered():
     ("own", "theirs"),
     [
         (plugin.StructgenGrammarObject, base.BaseGrammarObject),
+        (RequestGrammar, base.BaseGrammarObject),
         (plugin.StructgenGrammarBackend, base.BaseGrammarBackend),
     ],
 )
@@ -127,7 +132,7 @@ def test_the_grammar_has_all_required_members():
         for name, method in inspect.getmembers(base.BaseGrammarObject, inspect.isfunction)
         if "raise NotImplementedError" in inspect.getsource(method)
     }
-    assert must <= set(vars(plugin.StructgenGrammarObject))
+    assert must <= {*vars(plugin.StructgenGrammarObject), *vars(RequestGrammar)}
 
 
 @pytest.mark.parametrize(
@@ -234,6 +239,67 @@ def test_a_tree_of_drafts_is_traversed(backend, tokenizer):
     alone.accept_token(two)
     assert (mask[3] == _row(alone)).all()
     assert (mask[4] == -1).all()
+
+
+def _request(grammar, **custom):
+    parameters = SimpleNamespace(custom_params=custom or None, max_new_tokens=12)
+    request = SimpleNamespace(sampling_params=parameters, grammar=grammar, aborted=None)
+    request.set_finish_with_abort = lambda message: setattr(request, "aborted", message)
+    return request
+
+
+def _manager():
+    manager = object.__new__(GrammarManager)
+    manager.scheduler = SimpleNamespace(model_config=None)
+    return manager
+
+
+def _allowed(row):
+    return {
+        int(token)
+        for token in (row.view(torch.uint8)[:, None] >> torch.arange(8) & 1).flatten().nonzero().flatten()
+    }
+
+
+@pytest.mark.parametrize("thoughts", [None, 0, 3])
+def test_a_request_is_closed_within_its_budget(backend, tokenizer, thoughts):
+    register()
+    (end,), (letter,) = _ids(tokenizer, "!!"), _ids(tokenizer, "q")
+    inner = backend.dispatch_regex("[a-z]{1,40}!!")
+    grammar, before = inner, 0
+    if thoughts is not None:
+        grammar = ReasonerGrammarObject(inner, [letter])
+        grammar.maybe_init_reasoning(True)
+        before = thoughts + 1
+    request = _request(grammar, close_within_budget=True)
+    _manager()._apply_request_reasoning_config(request)
+    if thoughts is not None:
+        for token in [end] * thoughts + [letter]:
+            grammar.accept_token(token)
+    drawn = 0
+    while letter in _allowed(_row(grammar)):
+        grammar.accept_token(letter)
+        drawn += 1
+    assert _allowed(_row(grammar)) == {end}
+    assert before + drawn + 2 in (11, 12)  # one is reserved where many are allowed
+    grammar.rollback(2)
+    assert letter in _allowed(_row(grammar))
+    for token in (letter, letter, end):
+        grammar.accept_token(token)
+    assert _allowed(_row(grammar)) == {tokenizer.eos_token_id}
+
+
+def test_budgets_of_requests_are_checked(backend):
+    register()
+    strange = _request(backend.dispatch_regex("a"), close_within_budget="maybe")
+    _manager()._apply_request_reasoning_config(strange)
+    assert "must be true or false" in strange.aborted
+    small = _request(backend.dispatch_regex("(one two three ){9}"), close_within_budget=True)
+    _manager()._apply_request_reasoning_config(small)
+    assert "max_new_tokens=12" in small.aborted
+    plain = _request(backend.dispatch_regex("a"))
+    _manager()._apply_request_reasoning_config(plain)
+    assert plain.aborted is None and plain.grammar.sequence.closing is None
 
 
 def test_the_cache_is_bounded(backend):

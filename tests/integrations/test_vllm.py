@@ -184,6 +184,35 @@ def test_bad_requests_are_refused_in_the_front_end(tokenizer):
         checking._checkers.pop(id(model))[1].close()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"extra_args": {"close_within_budget": "maybe"}, "regex": "ab"}, "must be true or false"),
+        (
+            {"extra_args": {"close_within_budget": True}, "regex": "(ab cd ef gh){9}", "max_tokens": 5},
+            "Raise max_tokens",
+        ),
+        ({"extra_args": {"close_within_budget": 1}}, "needs structured output"),
+        ({"extra_args": {"close_within_budget": "true"}, "regex": "ab"}, None),
+        ({"extra_args": {"close_within_budget": False}}, None),
+    ],
+)
+def test_budgets_are_checked_in_the_front_end(tokenizer, options, message):
+    pattern = options.pop("regex", None)
+    wanted = None if pattern is None else StructuredOutputsParams(regex=pattern)
+    params = SamplingParams(structured_outputs=wanted, **options)
+    model, config = _model(), StructuredOutputsConfig(backend="structgen")
+    try:
+        if message is None:
+            params._validate_structured_outputs(model, config, tokenizer)
+        else:
+            with pytest.raises(VLLMValidationError, match=message):
+                params._validate_structured_outputs(model, config, tokenizer)
+    finally:
+        if id(model) in checking._checkers:
+            checking._checkers.pop(id(model))[1].close()
+
+
 def test_transient_errors_do_not_blame_the_request(tokenizer, monkeypatch):
     monkeypatch.setenv("STRUCTGEN_SERVING", '{"max_pending": 1, "workers": 1}')
     model = _model()
@@ -259,6 +288,35 @@ def test_rows_of_the_manager_are_those_that_vllm_fills_itself(backend):
     ours, theirs = _both(_manager(backend), requests, {})
     assert ours.shape == theirs.shape
     assert (ours == theirs).all()
+
+
+def _allowed(row):
+    return {int(token) for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))}
+
+
+@pytest.mark.parametrize("before", [0, 3])  # tokens of reasoning
+def test_a_request_is_closed_within_its_budget(backend, tokenizer, before):
+    grammar = backend.compile_grammar(Option.REGEX, "[a-z]+!!", {tokenizer.eos_token_id})
+    letter, end = (
+        tokenizer.encode("q", add_special_tokens=False)[0],
+        tokenizer.encode("!!", add_special_tokens=False),
+    )
+    manager = _manager(backend, drafts=2)
+    manager.vllm_config.model_config.max_model_len = 512
+    request = _request(grammar, [1], [1] * before)
+    request.num_prompt_tokens, request.max_tokens = 1, before + 5  # one is reserved where many are allowed
+    request.sampling_params = SamplingParams(extra_args={"close_within_budget": True})
+    request.structured_output_request.reasoning_ended = True
+    rows = manager.grammar_bitmask({"r": request}, ["r"], {"r": [letter, letter]}).copy()
+    assert len(end) == 1
+    assert letter in _allowed(rows[0]) and letter in _allowed(rows[1])
+    assert _allowed(rows[2]) == set(end)
+    grammar.accept_tokens("r", [letter, letter])
+    request.num_output_tokens += 2
+    assert _allowed(manager.grammar_bitmask({"r": request}, ["r"], {})[0].copy()) == set(end)
+    grammar.accept_tokens("r", end)
+    request.num_output_tokens += 1
+    assert _allowed(manager.grammar_bitmask({"r": request}, ["r"], {})[0].copy()) == {tokenizer.eos_token_id}
 
 
 class _Reasoner:

@@ -1,5 +1,6 @@
 """Texts with drafts are those without, served by an installed vLLM; `make test-vllm` runs it."""
 
+import json
 from importlib.util import find_spec
 
 import pytest
@@ -21,6 +22,7 @@ SCHEMA = {
     "required": ["customer_name", "invoice_number", "is_paid"],
     "additionalProperties": False,
 }
+LONG = {"type": "array", "items": {"type": "string", "minLength": 20}, "minItems": 1}
 SENTENCES = (
     "Ada Lovelace of London bought 2 lamps, invoice 7781, paid.",
     "Karl Schmidt of Hamburg bought a desk, invoice 12, unpaid.",
@@ -67,6 +69,13 @@ def _texts(monkeypatch, **options):
         for sentence in SENTENCES
         for one in wanted
     ]
+    closed = SamplingParams(
+        temperature=0,
+        max_tokens=32,
+        structured_outputs=StructuredOutputsParams(json=LONG),
+        extra_args={"close_within_budget": True},
+    )
+    asked += [(f"{sentence} A list of ten such sentences as JSON:", closed) for sentence in SENTENCES]
     answers = llm.generate([prompt for prompt, _ in asked], [params for _, params in asked], use_tqdm=False)
     again = llm.generate(asked[0][0], asked[0][1], use_tqdm=False)
     metrics = {one.name: getattr(one, "value", None) for one in llm.get_metrics()}
@@ -80,5 +89,10 @@ def test_texts_with_drafts_are_those_without(monkeypatch):
     drafted, metrics = _texts(monkeypatch, speculative_config=config)
     assert drafted == plain
     assert all(reason == "stop" for text, reason in plain if text.startswith(("{", "paid", "unpaid")))
+    lists = [(text, reason) for text, reason in plain if text.startswith("[")]
+    assert len(lists) == len(SENTENCES)
+    for text, reason in lists:  # complete within the budget, although the model would go on
+        assert reason == "stop"
+        assert all(len(one) >= 20 for one in json.loads(text))
     tokens, accepted = (metrics[f"vllm:spec_decode_num_{name}_tokens"] for name in ("draft", "accepted"))
     assert tokens >= accepted > 0.5 * tokens

@@ -31,6 +31,7 @@ from structgen.serving.sequence import ConstrainedSequence
 from structgen.serving.settings import read_settings
 from structgen.vocabulary import Vocabulary
 
+from .budgets import patch_budgets
 from .grammar import RequestGrammar
 
 __all__ = ["NAME", "StructgenGrammarBackend", "StructgenGrammarObject", "register_backend"]
@@ -49,7 +50,7 @@ class StructgenGrammarObject(RequestGrammar, BaseGrammarObject):  # type: ignore
     def copy(self) -> StructgenGrammarObject:
         """Return a fork for another request with the same constraint."""
         stats = None if self.grammar_stats is None else GrammarStats(is_cache_hit=True)
-        return StructgenGrammarObject(self.sequence.fork(), self.threads, stats)
+        return StructgenGrammarObject(self.sequence.fork(), self.threads, stats, self.needs)
 
 
 class StructgenGrammarBackend(BaseGrammarBackend):  # type: ignore[misc, unused-ignore]
@@ -99,7 +100,7 @@ class StructgenGrammarBackend(BaseGrammarBackend):  # type: ignore[misc, unused-
         matcher = compiled.open()
         warn_of_temperatures(matcher, "SGLang")
         sequence = ConstrainedSequence(matcher, self._stop_ids)
-        return StructgenGrammarObject(sequence, self.settings.mask_threads, stats)
+        return StructgenGrammarObject(sequence, self.settings.mask_threads, stats, compiled.needs)
 
     def set_cache(self, key: tuple[str, str], value: Any) -> None:
         """Bound SGLang's cache, which has no bound itself. Evicted constraints stay in the compiler's cache."""
@@ -118,6 +119,7 @@ def register_backend() -> None:
     from sglang.srt import server_args
 
     server_args.add_grammar_backend_choices([NAME])
+    patch_budgets()
 
 
 def _made(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any = None) -> Any:

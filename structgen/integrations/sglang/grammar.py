@@ -9,7 +9,8 @@ allowed raises `ValueError`, and SGLang then ends that request.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from structgen.errors import LimitExceeded
+from structgen.serving.closing import Closing, KeptNeeds
 from structgen.serving.sequence import ConstrainedSequence, fill_rows
 
 __all__ = ["RequestGrammar"]
@@ -31,13 +33,25 @@ class RequestGrammar:
     current_token: int | None
     """The last token; SGLang reads it."""
 
-    def __init__(self, sequence: ConstrainedSequence, threads: int = 1, stats: Any = None) -> None:
+    def __init__(
+        self,
+        sequence: ConstrainedSequence,
+        threads: int = 1,
+        stats: Any = None,
+        needs: KeptNeeds | None = None,
+    ) -> None:
         super().__init__()
         self.sequence = sequence
+        self.needs = needs
+        """See `Closing.kept`."""
         self.grammar_stats = stats
         self.threads = threads
         self._is_unread = False
         """Whether the last token met a limit of the core, so that the sequence does not have it."""
+
+    def close_within(self, limit: Callable[[], int]) -> None:
+        """Require that the text, its end included, is complete after at most `limit()` tokens."""
+        self.sequence.closing = Closing(limit, OrderedDict() if self.needs is None else self.needs)
 
     def accept_token(self, token: int) -> None:
         """Advance by a token that was generated.

@@ -73,7 +73,8 @@ class StructgenBackend(StructuredOutputBackend):  # type: ignore[misc, unused-ig
         compiled = self.compiler.compile(KIND_OF[request_type], grammar_spec)
         matcher = compiled.open()
         warn_of_temperatures(matcher, "vLLM")
-        return StructgenGrammar(ConstrainedSequence(matcher, stop_token_ids or ()), self.times, compiled.key)
+        sequence = ConstrainedSequence(matcher, stop_token_ids or ())
+        return StructgenGrammar(sequence, self.times, compiled.key, compiled.needs)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
         """Return masks for `max_num_seqs` rows that allow all tokens."""

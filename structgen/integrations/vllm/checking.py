@@ -19,16 +19,17 @@ import vllm.exceptions
 from vllm.exceptions import VLLMValidationError
 from vllm.v1.structured_output.request import get_structured_output_key
 
-from structgen.errors import StructgenError
+from structgen.errors import OptionError, StructgenError
 from structgen.serving.checker import SpecChecker
 from structgen.serving.requests import Kind
 from structgen.serving.settings import read_settings
 from structgen.serving.temporary_errors import temporary_status
 
 from .backend import KIND_OF, vocabulary_of
+from .grammar import CLOSE, closes_within_budget
 from .metrics import register_metrics
 
-__all__ = ["probe_ahead", "refuse_at_once", "validate"]
+__all__ = ["check_budget", "probe_ahead", "refuse_at_once", "validate"]
 
 _checkers: dict[int, tuple[Any, SpecChecker]] = {}
 """A checker per model configuration. The configuration is kept as well, so that its id stays unique."""
@@ -37,8 +38,33 @@ _AT_ONCE = 0.02
 """Seconds that the event loop may wait for a probe."""
 
 
-def validate(params: Any, model_config: Any, tokenizer: Any) -> None:
-    """Raise `VLLMValidationError` if the structured output of `params` is invalid or unsupported."""
+def check_budget(params: Any) -> bool:
+    """Return whether a request sets ``close_within_budget``.
+
+    Raises:
+        VLLMValidationError: It is neither true nor false, or the request has no structured output.
+    """
+    try:
+        closes = closes_within_budget(params)
+    except OptionError as error:
+        raise VLLMValidationError(str(error)) from None
+    wanted = params.structured_outputs
+    if closes and (wanted is None or wanted.all_constraints_none()):
+        raise VLLMValidationError(
+            f"{CLOSE} needs structured output: only a constraint says when a text is complete."
+        )
+    return closes
+
+
+def validate(params: Any, model_config: Any, tokenizer: Any, *, closes: bool = False) -> None:
+    """Raise `VLLMValidationError` if the structured output of `params` is invalid or unsupported.
+
+    Args:
+        params: The sampling parameters of a request.
+        model_config: vLLM's configuration of the model.
+        tokenizer: The tokenizer of the model.
+        closes: The answer must be complete within `max_tokens`.
+    """
     _check_setting(model_config, tokenizer)
     from .patches import NAME
 
@@ -50,9 +76,14 @@ def validate(params: Any, model_config: Any, tokenizer: Any) -> None:
     wanted._backend = NAME
     kind, spec = _spec_of(wanted)
     try:
-        _checker(model_config, tokenizer).check(kind, spec)
+        least = _checker(model_config, tokenizer).check(kind, spec)
     except StructgenError as error:
         raise _refused(error) from None
+    if closes and params.max_tokens is not None and least is not None and least + 1 > params.max_tokens:
+        raise VLLMValidationError(
+            f"No text that was found fits max_tokens={params.max_tokens}: the shortest one takes {least} tokens and "
+            f"its end. Raise max_tokens, or leave out {CLOSE}."
+        )
     wanted.__post_init__()
 
 

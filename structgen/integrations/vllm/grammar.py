@@ -8,9 +8,12 @@ Invariant: `validate_tokens` and `row_sequences` do not advance; `rollback` undo
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from structgen.errors import OptionError
+from structgen.serving.closing import Closing, KeptNeeds
 from structgen.serving.sequence import ConstrainedSequence, after_drafts
 
 from .metrics import MaskTimes
@@ -18,7 +21,14 @@ from .metrics import MaskTimes
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["RequestGrammar", "row_sequences", "without_padding"]
+__all__ = [
+    "CLOSE",
+    "RequestGrammar",
+    "closes_within_budget",
+    "room_of",
+    "row_sequences",
+    "without_padding",
+]
 
 _log = logging.getLogger("vllm.structgen")
 
@@ -26,11 +36,27 @@ _log = logging.getLogger("vllm.structgen")
 class RequestGrammar:
     """The constraint of one request, with the methods of vLLM's `StructuredOutputGrammar`."""
 
-    def __init__(self, sequence: ConstrainedSequence, times: MaskTimes, key: bytes = b"") -> None:
+    def __init__(
+        self,
+        sequence: ConstrainedSequence,
+        times: MaskTimes,
+        key: bytes = b"",
+        needs: KeptNeeds | None = None,
+    ) -> None:
         self.sequence = sequence
+        self._limit = 0
+        self._needs = needs
         self.key = key
         """The hash of its kind and spec."""
         self._times = times
+
+    def close_within(self, room: int) -> None:
+        """Require that the text is complete after at most `room` more tokens, its end included."""
+        self._limit = len(self.sequence.matcher.tokens) + room
+        if self.sequence.closing is None:
+            self.sequence.closing = Closing(
+                lambda: self._limit, OrderedDict() if self._needs is None else self._needs
+            )
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Advance by tokens that were generated. Return False, and log why, at the first forbidden one."""
@@ -93,3 +119,27 @@ def row_sequences(
         is_masked = max(first_read, first_masked) <= row <= last
         rows.append(ahead[row - first_read] if is_masked else None)
     return rows, [last if is_refused and row > last else row for row in range(len(rows))]
+
+
+CLOSE = "close_within_budget"
+"""The name of the option, in vLLM's `vllm_xargs` (`extra_args` in Python)."""
+_VALUES = {True: True, False: False, "true": True, "false": False}
+
+
+def closes_within_budget(params: Any) -> bool:
+    """Return whether the sampling parameters of a request have the option.
+
+    Raises:
+        OptionError: Its value is neither true nor false.
+    """
+    extra = getattr(params, "extra_args", None) or {}
+    value = extra.get(CLOSE, False)
+    if not isinstance(value, (bool, int, float, str)) or value not in _VALUES:
+        raise OptionError(f"{CLOSE} is {value!r:.40}; it must be true or false")
+    return _VALUES[value]
+
+
+def room_of(request: Any, model_length: int) -> int:
+    """Return how many tokens the answer to a request may still have."""
+    most = min(request.max_tokens, model_length - request.num_prompt_tokens)
+    return int(most - request.num_output_tokens)

@@ -158,12 +158,16 @@ def _validate(original: Any) -> Any:
     def _validate_structured_outputs(
         self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any
     ) -> None:
-        if not _is_ours(structured_outputs_config) or self.structured_outputs is None:
+        if not _is_ours(structured_outputs_config):
             original(self, model_config, structured_outputs_config, tokenizer)
             return
-        from .checking import validate
+        from .checking import check_budget, validate
 
-        validate(self, model_config, tokenizer)
+        closes = check_budget(self)
+        if self.structured_outputs is None:
+            original(self, model_config, structured_outputs_config, tokenizer)
+        else:
+            validate(self, model_config, tokenizer, closes=closes)
 
     return _validate_structured_outputs
 
@@ -236,7 +240,7 @@ def _grammar_bitmask(original: Any) -> Any:
 def _rows_of(manager: Any, requests: Any, ids: Any, drafts_of: Any) -> list[Any] | None:
     """Return the rows of a batch; None if vLLM must fill them itself."""
     from .backend import Rows, StructgenGrammar
-    from .grammar import without_padding
+    from .grammar import closes_within_budget, room_of, without_padding
 
     found = []
     for request_id in ids:
@@ -247,6 +251,10 @@ def _rows_of(manager: Any, requests: Any, ids: Any, drafts_of: Any) -> list[Any]
         drafts = drafts_of.get(request_id, ())
         # subtle: also called without drafts, since it notes whether the prompt has ended the reasoning.
         read, masked = manager._get_constraint_bounds(request, without_padding(drafts))
+        if closes_within_budget(request.sampling_params):
+            # Reasoning among the drafts is not of the text, but of the budget.
+            room = room_of(request, manager.vllm_config.model_config.max_model_len)
+            grammar.close_within(room - min(read, len(without_padding(drafts))))
         found.append(Rows(grammar, drafts, read, masked))
     return found
 
