@@ -24,7 +24,7 @@ _PLAIN = {"bos": False, "eos": False}
 
 
 def find_mistral(tokenizer: object) -> Any:
-    """Return the tokenizer of `mistral-common` that this is or has inside; None if there is none."""
+    """Return the tokenizer of `mistral-common` that this is or has inside; None if it has none."""
     for _ in range(_DEEPEST):
         if type(tokenizer).__module__.startswith("mistral_common.") and hasattr(tokenizer, "eos_id"):
             return tokenizer

@@ -18,7 +18,7 @@ _INNER = ("model", "tokenizer")
 
 
 def find_encoding(tokenizer: object) -> Any:
-    """Return the ``tiktoken.Encoding`` inside a slow tokenizer of `transformers`; None if there is none."""
+    """Return the ``tiktoken.Encoding`` inside a slow tokenizer of `transformers`; None if it has none."""
     found = (getattr(tokenizer, name, None) for name in _INNER)
     return next((one for one in found if type(one).__module__.partition(".")[0] == "tiktoken"), None)
 

@@ -1,4 +1,4 @@
-"""Rows under a budget, against all texts: whatever is drawn from them is complete in time."""
+"""Rows under a budget, against all texts: a text that is drawn from them is complete in time."""
 
 import random
 
@@ -106,7 +106,7 @@ def test_a_row_allows_exactly_what_can_be_completed_in_time(pattern, limit, seed
 
 @settings(deadline=None, max_examples=30)
 @given(st.sampled_from([BYTES, PIECES]), st.integers(16, 60), st.integers(0, 2**32 - 1), st.booleans())
-def test_whatever_is_drawn_is_complete_within_the_budget(vocabulary, limit, seed, few):
+def test_a_drawn_text_is_complete_within_the_budget(vocabulary, limit, seed, few):
     rng = random.Random(seed)
     one = _sequence(sg.json_schema(SCHEMA), limit, vocabulary)
     before, closing._FEW = closing._FEW, 1_024 if few else 8
