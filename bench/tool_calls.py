@@ -133,7 +133,7 @@ def _run(
     offered = [TOOLS[(run // 2 + number) % len(TOOLS)] for number in range(1 + run % 3)]
     question = QUESTIONS[run % len(QUESTIONS)]
     most = 2 if run % 4 == 0 and format.between is not None else 1
-    options: dict[str, Any] = {"seed": (run, 0), "top_p": 0.95, "max_tokens": 260}
+    options: dict[str, Any] = {"seed": (run, 0), "top_p": 0.95, "max_tokens": 320}
     before = time.perf_counter()
     turn = tools(offered, format=format, tool_choice="required", max_calls=most)
     seconds["constraint"].append(time.perf_counter() - before)

@@ -1,11 +1,13 @@
-"""Time to build and to fill the first mask for 10 to 1,000 tools, beside other engines, on one thread.
+"""Measure the time to build and to fill the first mask for 10 to 1,000 tools, with structgen and other engines.
 
     python -m bench.tool_growth [--tools 10 50 100 400 1000] [--repeats 5] [--tokenizer DIRECTORY]
 
 The tools are generated, like those of MCP servers, and differ in each repeat, so that no engine has seen them. The
-constraint is one call: a name and the arguments under the schema of this name, as one `anyOf`, which all engines take.
+constraint is one call: a name, and the arguments under the schema of this name, as one `anyOf`, which all engines take.
 The last column is structgen through the compiler of the vLLM and SGLang plugins: a worker process probes the
-constraint, and this process builds it again. Times are medians in milliseconds. Results: docs/performance.md.
+constraint, and this process builds it again. Times are medians in milliseconds, on one thread.
+
+Results: docs/performance.md, "Tools".
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _row(engines: dict[str, Any], compiler: ConstraintCompiler, count: int, repeats: int) -> list[str]:
-    """Return the median of each column, in milliseconds, or why there is none."""
+    """Return the median of each column, in milliseconds, or the error that replaces it."""
     seconds: dict[str, list[float]] = {}
     refused: dict[str, str] = {}
     for repeat in range(repeats):
