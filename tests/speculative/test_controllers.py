@@ -38,7 +38,9 @@ def test_a_batch_drafts_for_a_greater_gain() -> None:
     assert Goodput().keep([[0.25]], [1], Costs({1: {1: 1.0, 2: 1.05}})) == [1]
     costs = Costs({2: {1: 1.0, 2: 1.05}})
     assert Goodput().keep([[0.25]] * 2, [1] * 2, costs, [0, 0]) == [0] * 2
-    assert Goodput().keep([[0.25]] * 2, [1] * 2, costs) == [1] * 2  # in a running batch no row waits for another
+    assert (
+        Goodput().keep([[0.25]] * 2, [1] * 2, costs) == [1] * 2
+    )  # in a running batch no row waits for another
 
 
 @pytest.mark.parametrize("seed", range(3))
