@@ -69,6 +69,7 @@ except Exception as error:  # SGLang imports what a machine without an accelerat
 from structgen.integrations.sglang import backend as plugin  # noqa: E402
 from structgen.integrations.sglang import register  # noqa: E402
 from structgen.integrations.sglang.grammar import RequestGrammar  # noqa: E402
+from structgen.integrations.sglang.reasoning import BatchedReasonerBackend, BatchedReasonerObject  # noqa: E402
 from structgen.models.embedded import embedded_directory  # noqa: E402
 
 TAG = '{"structures": [{"begin": "<f>", "schema": true, "end": "</f>"}], "triggers": ["<f>"]}'
@@ -287,6 +288,43 @@ def test_a_request_is_closed_within_its_budget(backend, tokenizer, thoughts):
     for token in (letter, letter, end):
         grammar.accept_token(token)
     assert _allowed(_row(grammar)) == {tokenizer.eos_token_id}
+
+
+def test_rows_after_reasoning_are_filled_together(backend, tokenizer):
+    """Some requests reason, some have ended it, one has no reasoning; rows are those of SGLang's own wrapper."""
+    (mark,) = _ids(tokenizer, "#")
+    made = object.__new__(BatchedReasonerBackend)
+    fields = {
+        "think_end_ids": [mark],
+        "think_starts": (),
+        "enable_token_filter": False,
+        "max_think_tokens": -1,
+    }
+    rest = {
+        "think_excluded_token_ids": None,
+        "_token_filter_fn": None,
+        "_decode": None,
+        "grammar_backend": backend.dispatch_regex("a"),
+    }
+    made.__dict__.update({**fields, **rest})
+    many = []
+    for place, pattern in enumerate(("[0-9]+", "[a-z]+", "(x|y)+", "[a-c]{2}")):
+        one = made._make_grammar_object(backend.dispatch_regex(pattern), reasoning=place != 2)
+        if place % 2:
+            one.accept_token(mark)
+        many.append(one.copy())
+    assert all(isinstance(one, BatchedReasonerObject) for one in many)
+    many.append(backend.dispatch_regex("z"))
+    mask, expected = (many[0].allocate_vocab_mask(49152, 7, "cpu") for _ in range(2))
+    rows = [0, 2, 3, 5, 6]
+    entries = [base.GrammarRow(row, grammar) for row, grammar in zip(rows, many, strict=True)]
+    many[0].fill_vocab_mask_batched(entries, mask)
+    for row, grammar in zip(rows, many, strict=True):
+        (RequestGrammar if grammar is many[-1] else ReasonerGrammarObject).fill_vocab_mask(
+            grammar, expected, row
+        )
+    assert (mask == expected).all()
+    assert (mask[0] == -1).all() and not (mask[2] == -1).all()
 
 
 def test_budgets_of_requests_are_checked(backend):

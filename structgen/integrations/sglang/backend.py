@@ -129,13 +129,14 @@ def _made(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any 
     backend = StructgenGrammarBackend(tokenizer, vocab_size, eos_token_ids)
     if not get_serving().reasoning_parser:
         return backend
-    from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
     from sglang.srt.parser.reasoning_parser import ReasoningParser
+
+    from .reasoning import BatchedReasonerBackend
 
     parser = ReasoningParser(
         model_type=get_serving().reasoning_parser, stream_reasoning=False, tokenizer=tokenizer
     )
-    return ReasonerGrammarBackend(
+    return BatchedReasonerBackend(
         backend, parser, tokenizer, enable_strict_thinking=get_serving().enable_strict_thinking
     )
 
