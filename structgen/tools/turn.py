@@ -227,18 +227,7 @@ def tools(
         "max_later": max_later,
     }
     chosen, offered = tool_format(format), read_tools(definitions)
-    if parallel is not None and not isinstance(parallel, bool):
-        raise OptionError(f"parallel is {parallel!r:.60}; it is True, False or None")
-    _check_options(
-        reasoning,
-        max_reasoning=max_reasoning,
-        max_reasoning_tokens=max_reasoning_tokens,
-        max_text=max_text,
-        max_calls=max_calls,
-    )
-    _check_uses(
-        reasoning, answer, max_text, max_reasoning=max_reasoning, max_reasoning_tokens=max_reasoning_tokens
-    )
+    _check_options(options)
     most = most_calls(chosen, parallel, max_calls, tool_choice)
     called = _called(offered, tool_choice)
     ordered = order_of(order, offered, earlier, max_later)
@@ -247,17 +236,24 @@ def tools(
     if ordered is not None:
         ordered.check(most if called else 0)
     turn = _Turn(chosen, reasoning, max_text)
-    parts: list[Body] = []
-    if tool_choice in ("auto", "none") and (ordered is None or ordered.holds):
-        parts.append(turn.answer(None if answer is None else as_constraint(answer)))
     calls, rules = turn.calls(called, most) if ordered is None else turn.in_order(ordered, called, most)
-    if calls is not None:
-        parts.append(turn.preamble(calls) if tool_choice == "auto" and answer is None else calls)
-    if not parts:
-        assert ordered is not None
-        raise ordered.refused(tool_choice)
+    parts = _parts(turn, calls, ordered, options)
     body = sequence_of((turn.thought(max_reasoning, max_reasoning_tokens), choice_of(parts)))
     return ToolTurn(body, offered, chosen, reasoning, rules, options, turn.forms)
+
+
+def _parts(turn: _Turn, calls: Body | None, ordered: Order | None, options: Mapping[str, Any]) -> list[Body]:
+    """Return the alternatives after the reasoning: an answer, and calls with or without text before them."""
+    choice, answer = options["tool_choice"], options["answer"]
+    parts: list[Body] = []
+    if choice in ("auto", "none") and (ordered is None or ordered.holds):
+        parts.append(turn.answer(None if answer is None else as_constraint(answer)))
+    if calls is not None:
+        parts.append(turn.preamble(calls) if choice == "auto" and answer is None else calls)
+    if not parts:
+        assert ordered is not None
+        raise ordered.refused(choice)
+    return parts
 
 
 class _Turn:
@@ -408,26 +404,24 @@ def most_calls(format: ToolFormat, parallel: bool | None, max_calls: int | None,
 _MODES = ("auto", "required", "none")
 
 
-def _check_options(reasoning: ReasoningChoice, **bounds: int | None) -> None:
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raise `OptionError` for options of a wrong type, and for bounds on parts that no turn has under the others."""
+    parallel, reasoning, max_text = options["parallel"], options["reasoning"], options["max_text"]
+    if parallel is not None and not isinstance(parallel, bool):
+        raise OptionError(f"parallel is {parallel!r:.60}; it is True, False or None")
     if not isinstance(reasoning, bool) and reasoning not in ("optional", "opened"):
         raise OptionError(f"reasoning is {reasoning!r:.60}; it is True, False, 'optional' or 'opened'")
-    for name, value in bounds.items():
-        least = 1 if name == "max_calls" else 0
+    for name in ("max_reasoning", "max_reasoning_tokens", "max_text", "max_calls"):
+        value, least = options[name], 1 if name == "max_calls" else 0
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
             raise OptionError(f"{name} is {value!r:.60}; it must be a whole number of {least} or more")
-
-
-def _check_uses(
-    reasoning: ReasoningChoice, answer: object, max_text: int | None, **of_reasoning: int | None
-) -> None:
-    """Raise `OptionError` for bounds on parts that no turn has under these options."""
-    for name, value in of_reasoning.items():
-        if value is not None and reasoning is False:
+    for name in ("max_reasoning", "max_reasoning_tokens"):
+        if options[name] is not None and reasoning is False:
             raise OptionError(
-                f"{name} is {value} without reasoning",
+                f"{name} is {options[name]} without reasoning",
                 hint=f"Give reasoning=True, 'optional' or 'opened', too, or leave out {name}.",
             )
-    if max_text is not None and answer is not None:
+    if max_text is not None and options["answer"] is not None:
         raise OptionError(
             f"max_text is {max_text}, but with answer= there is no free text",
             hint="Bound the answer in its own constraint, and leave out max_text.",

@@ -22,7 +22,6 @@ from .walks import FUNCTIONS, plain, walk, with_specials
 
 BYTES = sg.Vocabulary.of_bytes()
 TINY = [{"name": name} for name in ATOMS]
-_ARGUMENTS = {"json": "{}", "python": "", "xml": ""}
 Word = tuple[str, ...]
 
 
@@ -73,19 +72,16 @@ class Twin:
 
 
 def written(format: ToolFormat, word: Word) -> str:
-    calls = [
-        format.call.replace("$name", name).replace("$arguments", _ARGUMENTS[format.arguments])
-        for name in word
-    ]
-    return format.begin + (format.between or "").join(calls) + format.end
+    return format.write_calls([(name, {}) for name in word])
 
 
 def written_start(format: ToolFormat, word: Word) -> str:
-    """Return the text up to the point that identifies the last tool."""
-    text = written(format, word).removesuffix(format.end) if format.end else written(format, word)
-    call = format.call.replace("$name", word[-1]).replace("$arguments", _ARGUMENTS[format.arguments])
-    head = format.call.partition("$arguments")[0].replace("$name", word[-1])
-    return text.removesuffix(call) + head
+    """Return the text up to the point that identifies the last tool, and its arguments begin."""
+    text = written(format, word)
+    call = "".join(piece for _, piece in format.pieces)
+    after = call.partition("$arguments")[2] + format.end
+    arguments = {"json": "{}", "bare": "{}"}.get(format.arguments, "")
+    return text.removesuffix(after).removesuffix(arguments)
 
 
 def fits(constraint: sg.Constraint, text: str) -> bool:
