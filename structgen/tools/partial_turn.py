@@ -45,7 +45,8 @@ class PartialTurn:
     Args:
         format: How calls are written; None for a turn without calls.
         tools: The tools that may be called.
-        forms: The forms of the constraint (`ToolTurn.forms`).
+        forms: The forms of the constraint (`ToolTurn.forms`), which name each tool that the turn may call. Without
+            them, it may call any of `tools`.
         think: The texts around the reasoning; the first is empty if the prompt ends with it. None: the turn has no
             reasoning.
         optional: The reasoning may be missing.
@@ -275,6 +276,8 @@ class PartialTurn:
                 yield from source.expect(text, format.specials if place == len(pieces) - 1 else ())
             elif kind == "name":
                 name = yield from self._name(pieces[place + 1])
+                if self._forms and name not in self._forms:
+                    raise source.invalid(f"{name} is called, which this turn could not call")
                 self.calls.append(PartialCall(name))
                 self._emit(TurnEvent("call_started", call=index, name=name))
             elif kind == "arguments":
