@@ -36,8 +36,9 @@ __all__ = ["PROPOSER", "DraftCounts", "GrammarDrafts", "GrammarProposer", "Reque
 
 PROPOSER = "structgen.integrations.vllm.drafting.GrammarProposer"
 """The `model` of vLLM's `speculative_config`."""
-_LEAST_CHANCE = 0.3
-"""The estimated probability that a token is accepted, below which it is not drafted."""
+_LEAST_CHANCE, _CHANCE_PER_REQUEST, _HIGHEST_CHANCE = 0.3, 0.07, 0.8
+"""The estimated probability that a token is accepted, below which it is not drafted: for one request, the increase for
+each further one, since a full batch makes each token cost more, and its upper bound."""
 _EVERY = 60.0
 _log = logging.getLogger("vllm.structgen")
 
