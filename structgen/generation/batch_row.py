@@ -1,6 +1,6 @@
 """A row of a running batch: draws its tokens on a thread, and finds its next draft tokens.
 
-Invariant: while the state is "drawing", only the thread that draws uses the row. `unread_drafts` belongs to the batch.
+Invariant: while the state is "drawing", only the thread that draws uses the row. `holds_draft` belongs to the batch.
 """
 
 from __future__ import annotations

@@ -225,16 +225,16 @@ class ContinuousBatch:
 
     def _forget_drafts(self) -> None:
         """Let the session forget the draft tokens that were not drawn, and those of rows that still draw."""
+        must_keep, self._must_keep = self._must_keep, False  # first: a call that fails is not repeated
         for index, member in enumerate(self._members):
             path = member.accepted if member.holds_draft and member.state == "drawn" else []
-            if self._must_keep:
+            if must_keep:
                 self._session.keep(index, path)
             elif member.holds_draft and len(path) < len(member.tree):
                 self._session.rollback(index, len(member.tree) - len(path))
             member.row.drop_pending(len(path))
             self.counts.accepted += len(path)
             member.holds_draft = False
-        self._must_keep = False
 
     def _release_dropped(self) -> None:
         """Forget dropped rows whose draws have ended."""

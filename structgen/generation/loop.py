@@ -230,7 +230,9 @@ class _Loop:
         forked = not all(tree.is_chain for tree in trees)
         for index, (row, tree) in enumerate(zip(active, trees, strict=True)):
             with failing_alone(row):
-                draw_along(row, scores[index], tree, drafting, self.timing)
+                # subtle: a row may have failed while its draft was grown, with draft tokens in its matcher.
+                if row.finish is None:
+                    draw_along(row, scores[index], tree, drafting, self.timing)
             path = accepted_nodes(row, tree, drafting)
             logits.append(scores[index][path[-1] + 1 if path else 0])
             if row.finish is None:

@@ -64,10 +64,10 @@ class PrefixCache:
         key, common = self._longest(prompt, scope)
         if not (can.forks and can.crops_cheaply and can.joins) or len(prompt) - common < _LEAST_TOKENS:
             return
-        if key is not None and common == len(key[1]):
-            self._evict(key)  # the new one begins with it
         if len(prompt) > self.most_tokens:
             return
+        if key is not None and common == len(key[1]):
+            self._evict(key)  # the new one begins with it
         self.tokens += len(prompt)
         self._sessions[scope, tuple(prompt)] = session.fork([0])
         while self.tokens > self.most_tokens:

@@ -30,13 +30,17 @@ def mixers_of(model: Any) -> list[Any]:
 @contextlib.contextmanager
 def reading_runs(mixers: Sequence[Any]) -> Iterator[None]:
     """Replace the forward function of these layers while the block runs."""
-    for module in mixers:
-        module.forward = _token_by_token(module.forward)
+    # A module has a `forward` of its own if something has wrapped it, such as the hooks of accelerate.
+    own = [vars(module).get("forward") for module in mixers]
     try:
+        for module in mixers:
+            module.forward = _token_by_token(module.forward)
         yield
     finally:
-        for module in mixers:
-            del module.forward  # the class has it, too
+        for module, forward in zip(mixers, own, strict=True):
+            vars(module).pop("forward", None)
+            if forward is not None:
+                module.forward = forward
 
 
 def _takes_cache(module: Any) -> bool:

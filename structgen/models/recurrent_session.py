@@ -81,7 +81,12 @@ class RecurrentSession(SeparateSession):
         """See `Session.select`."""
         check_decided(self._undecided)
         super().select(rows)
-        self._passes = [copy.deepcopy(self._passes[row]) for row in rows]
+        taken: set[int] = set()
+        passes = []
+        for row in rows:
+            passes.append(copy.deepcopy(self._passes[row]) if row in taken else self._passes[row])
+            taken.add(row)
+        self._passes = passes
 
     def join(self, other: SeparateSession) -> None:
         """See `Session.join`."""
@@ -191,7 +196,7 @@ class RecurrentSession(SeparateSession):
         known = self._passes[row]
         run = [*known.unread, *new]
         start = len(self._tokens[row]) - len(known.unread)
-        known.before = _copy(self._caches[row]) if start else None
+        known.before = _copy(self._caches[row])
         known.read, known.unread = run, []
         inputs = {}
         if self._memory.wants_positions:

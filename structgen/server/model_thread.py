@@ -308,8 +308,9 @@ class ModelThread:
             calls, self._calls = self._calls, deque()
         for call in calls:
             call.future.set_exception(_ended_by(error))
+        # Together: the session may be in a state in which single rows can no longer leave it.
+        self._drop([row for ticket in tickets.values() for row in ticket.rows])
         for ticket in tickets.values():
-            self._drop(ticket.rows)
             for sequence in ticket.sequences:
                 sequence.fail(_ended_by(error))
             ticket.on_change()

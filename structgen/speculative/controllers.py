@@ -137,12 +137,13 @@ class Costs:
         tokens = _length(tokens)
         if tokens in table:
             return table[tokens]
-        below = max((length for length in table if length < tokens), default=None)
-        above = min((length for length in table if length > tokens), default=None)
+        lengths = tuple(table)  # another thread may add one meanwhile
+        below = max((length for length in lengths if length < tokens), default=None)
+        above = min((length for length in lengths if length > tokens), default=None)
         if below is None or above is None:
             nearest = above if below is None else below
             assert nearest is not None
-            first = min(table)
+            first = min(lengths)
             if nearest == first:
                 return table[first] * _guessed(rows, tokens) / _guessed(rows, first)
             # A little less than so far, so that longer passes get measured.

@@ -23,7 +23,7 @@ from structgen.generation.random_streams import uniform_stream
 
 from .controllers import Costs
 from .drafters import CONTEXT, Context, RowDrafter, Start
-from .growth import MIN_CHANCE, Chances, GrownTree, grow_tree
+from .growth import MIN_CHANCE, Chances, DraftsLeft, GrownTree, grow_tree
 from .guarded import BUILT_IN, UNSUPPORTED, Guarded, GuardedLearner, SpeculationWarning
 from .sampled import Draws, WrongDrafts, grow_sampled_tree
 from .trees import DraftTree
@@ -105,7 +105,7 @@ class GenerationDrafts:
         with self._all.lock:
             costs = self._all.costs.for_rows(len(rows), pads=pads and len(rows) == 1)
             grown = [
-                self._grow(row, None if hidden is None else hidden[index], trees, costs)
+                self._grow_or_fail(row, None if hidden is None else hidden[index], trees, costs)
                 for index, row in enumerate(rows)
             ]
             written = [len(row.tokens) for row in rows]
@@ -121,7 +121,7 @@ class GenerationDrafts:
         before = time.perf_counter()
         # Drafters of the package read what they share without the lock: a slow constraint delays its own row only.
         with self._growth_lock:
-            self._grow(row, None, trees, self._all.costs.for_rows(self._rows_in_pass, pads=False))
+            self._grow_or_fail(row, None, trees, self._all.costs.for_rows(self._rows_in_pass, pads=False))
         self._drafting += time.perf_counter() - before
 
     def choose(
@@ -129,11 +129,7 @@ class GenerationDrafts:
     ) -> list[DraftTree]:
         """See `Drafting.choose`."""
         self._rows_in_pass = max(1, rows_in_pass)
-        # A row that reads only a part of its forced tokens reads no draft after them.
-        grown = [
-            self._taken(row) if read == len(row.pending) else GrownTree(DraftTree())
-            for row, read in zip(rows, pending, strict=True)
-        ]
+        grown = [self._taken(row, read) for row, read in zip(rows, pending, strict=True)]
         with self._all.lock:
             costs = self._all.costs.for_rows(
                 rows_in_pass, pads=pads and rows_in_pass == 1, looked_up_as=len(rows)
@@ -142,12 +138,25 @@ class GenerationDrafts:
         self._is_resting = self._rests()
         return [grown_tree.tree for grown_tree in grown]
 
-    def _taken(self, row: Row) -> GrownTree:
-        """Return what was grown for a row, if it still follows the row's text."""
+    def _taken(self, row: Row, read: int) -> GrownTree:
+        """Return what was grown for a row that reads so many tokens of its own, if it still follows the row's text."""
         known = self._rows.get(row)
-        if known is None or known.grown_at != (len(row.tokens), row.retries):
+        if known is None:
             return GrownTree(DraftTree())
+        # A row that reads only a part of its forced tokens reads no draft after them.
+        if known.grown_at != (len(row.tokens), row.retries) or read < len(row.pending):
+            # subtle: `draw` and `on_token` must not use it either.
+            known.grown = GrownTree(DraftTree())
         return known.grown
+
+    def _grow_or_fail(self, row: Row, hidden: Any, trees: bool, costs: Costs) -> GrownTree:
+        """Grow a tree for a row; end the row if its matcher cannot be rolled back."""
+        try:
+            return self._grow(row, hidden, trees, costs)
+        except DraftsLeft as left:
+            row.fail(left.error)
+            self._rows[row].grown = GrownTree(DraftTree())
+            return self._rows[row].grown
 
     def _cut(
         self,

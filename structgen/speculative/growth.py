@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.errors import StructgenError
 from structgen.generation.distributions import bits_of
 
 from .drafters import Context, Proposal, RowDrafter
@@ -33,12 +34,14 @@ if TYPE_CHECKING:
 __all__ = [
     "MIN_CHANCE",
     "Chances",
+    "DraftsLeft",
     "GrownTree",
     "Tallies",
     "candidates",
     "grow_tree",
     "masked_distribution",
     "move_to_node",
+    "remove_drafts",
 ]
 
 _OpenProposal = tuple[Proposal, int, RowDrafter]
@@ -238,10 +241,32 @@ def grow_tree(
             if len(tree) == size:
                 return grown
     finally:
+        remove_drafts(context, base)
+
+
+def remove_drafts(context: Context, base: int) -> None:
+    """Remove all tokens after the first `base` from a context and its matcher.
+
+    Raises:
+        DraftsLeft: The matcher cannot be rolled back. It has read draft tokens, so its row must end.
+    """
+    tokens = context.tokens
+    try:
         if len(tokens) > base:
-            matcher.rollback(len(tokens) - base)
-            del tokens[base:]
+            context.matcher.rollback(len(tokens) - base)
+    except StructgenError as error:
+        raise DraftsLeft(error) from error
+    finally:
+        del tokens[base:]
         context.drafted = 0
+
+
+class DraftsLeft(Exception):
+    """A matcher still holds draft tokens, because its roll-back failed."""
+
+    def __init__(self, error: StructgenError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 def candidates(

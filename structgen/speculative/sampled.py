@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from structgen.errors import StructgenError
 
 from .drafters import Context, RowDrafter
-from .growth import Chances, GrownTree, candidates, masked_distribution, move_to_node
+from .growth import (
+    Chances,
+    GrownTree,
+    candidates,
+    masked_distribution,
+    move_to_node,
+    remove_drafts,
+)
 from .trees import ROOT, DraftTree
 from .verifiers import Drafted
 
@@ -135,10 +142,7 @@ def grow_sampled_tree(
     except StructgenError:
         return grown  # the draft ends here; what was drawn so far counts
     finally:
-        if len(tokens) > base:
-            matcher.rollback(len(tokens) - base)
-            del tokens[base:]
-        context.drafted = 0
+        remove_drafts(context, base)
 
 
 def _children(

@@ -108,3 +108,7 @@ def test_a_prompt_beyond_the_memory_is_not_kept() -> None:
     cache = PrefixCache(50 * 1024, 1024)
     cache.keep(SYSTEM, None, model.start([SYSTEM]))
     assert len(cache) == 0
+    cache.keep(SYSTEM[:40], None, model.start([SYSTEM[:40]]))
+    longer = [*SYSTEM, *SYSTEM]
+    cache.keep(longer, None, model.start([longer]))
+    assert cache.tokens == 40  # the shorter one is not evicted for one that has no room

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any
 
@@ -282,3 +283,31 @@ def test_misuse_is_reported() -> None:
 def test_logits_as_a_tensor() -> None:
     session = start_session(model("llama"), SIZE, PROMPTS)
     assert np.array_equal(session.logits_tensor().numpy(), session.logits())
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind is RecurrentSession])
+def test_a_recurrent_row_goes_on_after_a_rollback_to_nothing(name: str) -> None:
+    session = start_session(model(name), SIZE, [[5]])
+    session.rollback(0, 1)
+    session.append_trees([[6, 7]], [([8, 9], [-1, 0])])
+    session.keep(0, [0])
+    session.append([[10]])
+    session.append([[11]])
+    assert_exact(session, name, [[6, 7, 8, 10, 11]])
+
+
+def test_hooks_of_layers_stay_as_they_are() -> None:
+    from structgen.models.mixers import mixers_of, reading_runs
+
+    mixers = mixers_of(model("mamba"))
+    assert mixers
+    own = mixers[0].forward
+    mixers[0].forward = own
+    try:
+        with contextlib.suppress(RuntimeError), reading_runs(mixers):
+            assert mixers[0].forward is not own
+            raise RuntimeError("in the middle of a pass")
+        assert vars(mixers[0])["forward"] is own
+        assert "forward" not in vars(mixers[1])
+    finally:
+        del mixers[0].forward

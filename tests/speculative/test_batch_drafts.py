@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structgen.constraints.choice import choice
+from structgen.errors import LimitExceeded
 from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.generation.continuous_batch import ContinuousBatch
 from structgen.generation.loop import failing_alone, generation_of
@@ -19,7 +20,9 @@ from structgen.generation.results import Timing
 from structgen.generation.row import Row
 from structgen.matcher import Matcher
 from structgen.speculative.controllers import Fixed, Goodput
+from structgen.speculative.recycling import TriGrams
 from structgen.speculative.speculation import Speculation
+from structgen.speculative.verifiers import Rejection
 from tests.generation.small_vocabulary import NAIVE, REAL, WORDS
 from tests.inference.toys import random_distribution
 from tests.oracles.naive_matcher import NaiveMatcher
@@ -187,3 +190,43 @@ def test_a_drafter_that_fails_leaves_the_texts_as_they_are() -> None:
     with pytest.warns(UserWarning, match="Broken failed and is left out"):
         run(batch, [row], 0, None)
     same(plain, generation(row))
+
+
+class Stuck(Matcher):
+    """A matcher that cannot be rolled back, as one whose process has ended."""
+
+    def rollback(self, n: int) -> None:
+        raise LimitExceeded("no process is left", limit="max_matcher_processes")
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_row_ends_with_an_error_if_its_drafts_cannot_be_removed(runs: bool) -> None:
+    """Otherwise the draft tokens would become part of the text."""
+    model = ToyModel(REAL, random_distribution(3, 14))
+    words = ["abcabcabcabcé", "cabcabcabcabé", "bcbcbcbcbc"]
+    options = SamplingOptions(seed=1, forced=False)
+    speculation = Speculation(controller=Fixed(4))
+    if runs:
+        row = row_of(0, Stuck(choice(words), REAL), options, REAL)
+        run(batch_of(model, speculation, 0, 0.0), [row], 0, None)
+        found = generation(row)
+    else:
+        (found,) = generate_tokens(
+            model, [[0]], [Stuck(choice(words), REAL)], options, drafting=speculation.start(model)
+        )
+    assert found.finish == "failed" and isinstance(found.error, LimitExceeded)
+
+
+def test_no_draft_of_an_earlier_position_decides_a_draw() -> None:
+    """With verifiers that draw tokens themselves, a draft that was not read must be forgotten."""
+    model = ToyModel(REAL, random_distribution(3, 14))
+    speculation = Speculation([TriGrams()], Rejection(), Fixed(3))
+    drafting = speculation.start(model)
+    row = row_of(0, None, SamplingOptions(seed=1), REAL)
+    row.draft_limit = None
+    drafting.grow(row, trees=False)
+    drafting._rows[row].grown.sampled[-1] = object()  # what an earlier position drew
+    row.tokens.append(0)
+    row.pending.append(0)
+    (tree,) = drafting.choose([row], [1], rows_in_pass=1)
+    assert not len(tree) and not drafting._rows[row].grown.sampled
