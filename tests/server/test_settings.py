@@ -33,19 +33,19 @@ def test_a_setting_of_a_wrong_type_is_refused() -> None:
 
 @pytest.fixture
 def described(tmp_path: Path) -> Iterator[Path]:
-    """Return a file that describes a tool format of the name "ours"."""
+    """Return a file that describes a tool format of the name "of_a_file"."""
     format = ToolFormat(
-        "ours", "", call="<run>$name $arguments</run>", marker="<run>", specials=("<run>", "</run>")
+        "of_a_file", "", call="<run>$name $arguments</run>", marker="<run>", specials=("<run>", "</run>")
     )
-    file = tmp_path / "ours.json"
+    file = tmp_path / "of_a_file.json"
     file.write_text(json.dumps(format.as_data()), "utf-8")
     yield file
-    FORMATS.pop("ours", None)
+    FORMATS.pop("of_a_file", None)
 
 
 def test_a_file_describes_the_tool_format(described: Path) -> None:
-    assert settings_of("--tool-format", str(described)).tool_format == "ours"
-    assert FORMATS["ours"].call == "<run>$name $arguments</run>"
+    assert settings_of("--tool-format", str(described)).tool_format == "of_a_file"
+    assert FORMATS["of_a_file"].call == "<run>$name $arguments</run>"
     assert settings_of("--tool-format", "gemma4").tool_format == "gemma4"
 
 
