@@ -5,6 +5,7 @@ Invariant: a row's logits are those of one forward pass over its own tokens, up 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,12 +69,13 @@ class CachedSession(Session):
         """See `Session.append_scored`."""
         return [to_numpy(scores) for scores in self._read(tokens, every=True)]
 
+    @abstractmethod
     def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
         """Read tokens; return the logits after each new token of each row if `every`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _read_again(self) -> None:
-        raise NotImplementedError
+        """Read the logits of the `_stale` rows again."""
 
     def _check_rows(self, tokens: Sequence[Any]) -> None:
         if len(tokens) != len(self._tokens):

@@ -56,15 +56,12 @@ def _container(source: TextSource, grow: Grow) -> Steps:
     """Read a JSON object or array, unchanged."""
     depth = 0
     while True:
-        found = _STRUCTURE.search(source.text, source.position)
-        source.pass_on(len(source.text) if found is None else found.start(), grow)
-        if found is None:
-            yield from source.more()
-        elif found[0] == '"':
+        found = yield from _up_to(source, _STRUCTURE, grow)
+        if found == '"':
             yield from _string(source, grow)
         else:
-            source.pass_on(found.end(), grow)
-            depth += 1 if found[0] in "{[" else -1
+            source.pass_on(source.position + 1, grow)
+            depth += 1 if found in "{[" else -1
             if depth == 0:
                 return
 
@@ -86,37 +83,41 @@ def _python_value(source: TextSource, grow: Grow) -> Steps:
     """Read a value up to the comma or parenthesis after it. It is JSON except for three words."""
     depth = 0
     while True:
-        found = _VALUE.search(source.text, source.position)
-        source.pass_on(len(source.text) if found is None else found.start(), grow)
-        if found is None:
-            yield from source.more()
-        elif found[0] == '"':
+        found = yield from _up_to(source, _VALUE, grow)
+        if found == '"':
             yield from _string(source, grow)
-        elif found[0] in "TFN":
+        elif found in "TFN":
             word = yield from source.one_of(*_WORDS)
             if word is None:
                 raise source.missing(*_WORDS)
             grow(_WORDS[word])
-        elif found[0] in ",)" and depth == 0:
+        elif found in ",)" and depth == 0:
             return
         else:
-            depth += {"{": 1, "[": 1, "(": 1, ",": 0}.get(found[0], -1)
-            source.pass_on(found.end(), grow)
+            depth += {"{": 1, "[": 1, "(": 1, ",": 0}.get(found, -1)
+            source.pass_on(source.position + 1, grow)
+
+
+def _up_to(source: TextSource, marks: re.Pattern[str], grow: Grow) -> Generator[None, None, str]:
+    """Pass text on up to one of these characters, which is returned and not read."""
+    while True:
+        found = marks.search(source.text, source.position)
+        if found is not None:
+            source.pass_on(found.start(), grow)
+            return found[0]
+        source.pass_on(len(source.text), grow)
+        yield from source.more()
 
 
 def _string(source: TextSource, grow: Grow) -> Steps:
     """Read a JSON string with its quotes. An escape is passed on once it is complete."""
     source.pass_on(source.position + 1, grow)
     while True:
-        found = _ESCAPE.search(source.text, source.position)
-        source.pass_on(len(source.text) if found is None else found.start(), grow)
-        if found is None:
-            yield from source.more()
-        elif found[0] == '"':
-            source.pass_on(found.end(), grow)
+        found = yield from _up_to(source, _ESCAPE, grow)
+        if found == '"':
+            source.pass_on(source.position + 1, grow)
             return
-        else:
-            yield from _escape(source, grow)
+        yield from _escape(source, grow)
 
 
 def _escape(source: TextSource, grow: Grow) -> Steps:

@@ -27,15 +27,15 @@ from structgen.constraints.json_schema.constraint import part_of_schema
 from structgen.constraints.json_schema.nodes import TYPES
 from structgen.constraints.json_schema.shapes import ArrayShape, Conjunction, ObjectShape, Shapes
 from structgen.constraints.occurrences import without
-from structgen.errors import ConstraintError, LimitExceeded
-from structgen.ir.grammar import Body, Rule
+from structgen.errors import ConstraintError
+from structgen.ir.grammar import Body
 
 from .bodies import EMPTY, choice_of, listed, sequence_of, text_of
+from .container_rules import ContainerRules
 from .definitions import Tool
 
 __all__ = ["bare_arguments"]
 
-_MOST_CONTAINERS = 2_000
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _KEY = repeat(
     character_class(normalise_ranges([(0x2D, 0x2D), (0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])),
@@ -62,31 +62,28 @@ def bare_arguments(tool: Tool, mark: str, write: Callable[[str], Body]) -> Body:
     schema = part_of_schema(tool.parameters, (), ordered=True, whitespace="compact", integers="digits")
     made = _Bare(Shapes(schema), write(mark), without([mark]))
     body = made.whole()
-    rules = tuple(Rule(name, content) for name, content in made.rules.items())
+    rules = made.rules.all()
     return body_of(Composition(body, f"arguments of {tool.name}", rules)) if rules else body
 
 
 @dataclass
 class _Bare:
-    """Builds the values of one schema. Objects and arrays are rules, since they may contain themselves."""
+    """Builds the values of one schema."""
 
     shapes: Shapes
     mark: Body
     strings: RE
-    rules: dict[str, Body] = field(default_factory=dict)
-    _known: dict[tuple[str, Conjunction], Body] = field(default_factory=dict)
-    _pending: list[tuple[str, str, Conjunction]] = field(default_factory=list)
+    rules: ContainerRules = field(default_factory=ContainerRules)
 
     def whole(self) -> Body:
         body = choice_of([self._object(shape) for shape in self.shapes.objects(self.shapes.root)])
-        while self._pending:  # not by recursion: containers may be nested deeply
-            name, kind, value = self._pending.pop()
-            if kind == "object":
-                made = [self._object(shape) for shape in self.shapes.objects(value)]
-            else:
-                made = [self._array(shape) for shape in self.shapes.arrays(value)]
-            self.rules[name] = choice_of(made)
+        self.rules.write(self._container)
         return body
+
+    def _container(self, _name: str, kind: str, value: Conjunction) -> Body:
+        if kind == "object":
+            return choice_of([self._object(shape) for shape in self.shapes.objects(value)])
+        return choice_of([self._array(shape) for shape in self.shapes.arrays(value)])
 
     def _value(self, value: Conjunction) -> Body:
         types = self.shapes.types(value)
@@ -98,28 +95,13 @@ class _Bare:
                 found.append(sequence_of((self.mark, inside, self.mark)))
         if types & (TYPES["number"] | TYPES["boolean"]):
             found.append(body_of(self.shapes.json(value, _PLAIN)))
-        found += [self._container(kind, value) for kind in ("object", "array") if types & TYPES[kind]]
+        found += [self.rules.name(kind, value) for kind in ("object", "array") if types & TYPES[kind]]
         if not found and types & TYPES["null"]:
             raise ConstraintError(
                 "a value is always null, which this notation does not write",
                 hint="Leave the parameter out, or use a format whose arguments are JSON.",
             )
         return choice_of(found)
-
-    def _container(self, kind: str, value: Conjunction) -> Body:
-        known = self._known.get((kind, value))
-        if known is None:
-            if len(self._known) >= _MOST_CONTAINERS:
-                raise LimitExceeded(
-                    f"the schema has more than {_MOST_CONTAINERS:,} different objects and arrays",
-                    limit="nested_elements",
-                    hint="Use a format whose arguments are JSON, or describe fewer objects.",
-                )
-            name = f"{kind} {len(self._known) + 1}"
-            known = self._known[kind, value] = ("rule", name)
-            self._pending.append((name, kind, value))
-            self.rules[name] = EMPTY  # reserves its position among the rules
-        return known
 
     def _object(self, shape: ObjectShape) -> Body:
         required = sum(member.is_required for member in shape.members)

@@ -1,10 +1,12 @@
 """How the common model families write tool calls: one table of texts.
 
-What: a family is a row of data. `source` cites where its format is published. A format of your own is one more
-`ToolFormat`, and `register_format` adds it.
+What: a family is a row of data; one that differs little from another says only where. `source` cites where its
+format is published. A format of your own is one more `ToolFormat`, and `register_format` adds it.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from .format_texts import ToolFormat
 from .xml_styles import XmlStyle
@@ -39,12 +41,12 @@ _QWEN_XML = XmlStyle(
     never=("</parameter>", "<parameter=", "</function>", "<function=", "<tool_call>", "</tool_call>"),
 )
 
-_GLM_45 = XmlStyle(
+_GLM_45_STYLE = XmlStyle(
     "glm45",
     "<arg_key>$name</arg_key>\n<arg_value>$value</arg_value>\n",
     never=("</arg_value>", "</tool_call>"),
 )
-_GLM_47 = XmlStyle(
+_GLM_47_STYLE = XmlStyle(
     "glm47", "<arg_key>$name</arg_key><arg_value>$value</arg_value>", never=("</arg_value>", "</tool_call>")
 )
 _MINIMAX = XmlStyle(
@@ -67,19 +69,67 @@ _KIMI_K3 = XmlStyle(
     never=("<|open|>", "<|close|>", "<|sep|>"),
 )
 
+_HERMES = ToolFormat(
+    "hermes",
+    "Hermes 2 Pro, Hermes 3, Qwen 2.5, Qwen 3, and a good choice for models that were trained for none",
+    call=f"<tool_call>\n{_JSON}\n</tool_call>",
+    marker="<tool_call>",
+    between="\n",
+    specials=("<tool_call>", "</tool_call>"),
+    result=_RESPONSE,
+    result_role="user",
+    source="https://huggingface.co/NousResearch/Hermes-2-Pro-Llama-3-8B (model card); "
+    "https://huggingface.co/Qwen/Qwen3-8B (chat template)",
+)
+_MISTRAL_ARGS = ToolFormat(
+    "mistral_args",
+    "Devstral, Magistral, Mistral Medium 3.1 and later (tokenizer v13)",
+    call="[TOOL_CALLS]$name[ARGS]$arguments",
+    marker="[TOOL_CALLS]",
+    between="",
+    specials=("[TOOL_CALLS]", "[ARGS]"),
+    think=("[THINK]", "[/THINK]"),
+    source="https://huggingface.co/mistralai/Devstral-Small-2507 (chat template)",
+)
+_DEEPSEEK_V3 = ToolFormat(
+    "deepseek_v3",
+    "DeepSeek V3, R1",
+    call="<｜tool▁call▁begin｜>function<｜tool▁sep｜>$name\n```json\n$arguments\n```<｜tool▁call▁end｜>",
+    marker="<｜tool▁calls▁begin｜>",
+    begin="<｜tool▁calls▁begin｜>",
+    between="\n",
+    end="<｜tool▁calls▁end｜>",
+    specials=_DEEPSEEK,
+    source="https://huggingface.co/deepseek-ai/DeepSeek-V3 (chat template)",
+)
+_GLM_45 = ToolFormat(
+    "glm45",
+    "GLM 4.5, 4.6",
+    call="<tool_call>$name\n$arguments</tool_call>",
+    marker="<tool_call>",
+    between="\n",
+    arguments="xml",
+    style=_GLM_45_STYLE,
+    specials=("<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
+    source="https://huggingface.co/zai-org/GLM-4.6 (chat template)",
+)
+_DEEPSEEK_V32 = ToolFormat(
+    "deepseek_v32",
+    "DeepSeek V3.2",
+    call='<｜DSML｜invoke name="$name">\n$arguments</｜DSML｜invoke>',
+    marker="<｜DSML｜function_calls>",
+    begin="<｜DSML｜function_calls>\n",
+    between="\n",
+    end="\n</｜DSML｜function_calls>",
+    arguments="xml",
+    style=_DSML,
+    specials=("｜DSML｜",),
+    source="https://huggingface.co/deepseek-ai/DeepSeek-V3.2 (encoding); "
+    "https://github.com/ggml-org/llama.cpp/blob/master/models/templates/DeepSeek-V3.2.jinja",
+)
+
 FAMILIES: tuple[ToolFormat, ...] = (
-    ToolFormat(
-        "hermes",
-        "Hermes 2 Pro, Hermes 3, Qwen 2.5, Qwen 3, and a good choice for models that were trained for none",
-        call=f"<tool_call>\n{_JSON}\n</tool_call>",
-        marker="<tool_call>",
-        between="\n",
-        specials=("<tool_call>", "</tool_call>"),
-        result=_RESPONSE,
-        result_role="user",
-        source="https://huggingface.co/NousResearch/Hermes-2-Pro-Llama-3-8B (model card); "
-        "https://huggingface.co/Qwen/Qwen3-8B (chat template)",
-    ),
+    _HERMES,
     ToolFormat(
         "llama3_json",
         "Llama 3.1, 3.2, 3.3",
@@ -114,36 +164,14 @@ FAMILIES: tuple[ToolFormat, ...] = (
         think=("[THINK]", "[/THINK]"),
         source="https://huggingface.co/mistralai/Mistral-7B-Instruct-v0.3 (chat template)",
     ),
-    ToolFormat(
-        "mistral_args",
-        "Devstral, Magistral, Mistral Medium 3.1 and later (tokenizer v13)",
-        call="[TOOL_CALLS]$name[ARGS]$arguments",
-        marker="[TOOL_CALLS]",
-        between="",
-        specials=("[TOOL_CALLS]", "[ARGS]"),
-        think=("[THINK]", "[/THINK]"),
-        source="https://huggingface.co/mistralai/Devstral-Small-2507 (chat template)",
-    ),
-    ToolFormat(
-        "deepseek_v3",
-        "DeepSeek V3, R1",
-        call="<｜tool▁call▁begin｜>function<｜tool▁sep｜>$name\n```json\n$arguments\n```<｜tool▁call▁end｜>",
-        marker="<｜tool▁calls▁begin｜>",
-        begin="<｜tool▁calls▁begin｜>",
-        between="\n",
-        end="<｜tool▁calls▁end｜>",
-        specials=_DEEPSEEK,
-        source="https://huggingface.co/deepseek-ai/DeepSeek-V3 (chat template)",
-    ),
-    ToolFormat(
-        "deepseek_v31",
-        "DeepSeek V3.1",
+    _MISTRAL_ARGS,
+    _DEEPSEEK_V3,
+    replace(
+        _DEEPSEEK_V3,
+        name="deepseek_v31",
+        models="DeepSeek V3.1",
         call="<｜tool▁call▁begin｜>$name<｜tool▁sep｜>$arguments<｜tool▁call▁end｜>",
-        marker="<｜tool▁calls▁begin｜>",
-        begin="<｜tool▁calls▁begin｜>",
         between="",
-        end="<｜tool▁calls▁end｜>",
-        specials=_DEEPSEEK,
         source="https://huggingface.co/deepseek-ai/DeepSeek-V3.1 (chat template and model card)",
     ),
     ToolFormat(
@@ -172,36 +200,22 @@ FAMILIES: tuple[ToolFormat, ...] = (
         source="https://huggingface.co/Qwen/Qwen3-Coder-480B-A35B-Instruct (chat template); "
         "https://huggingface.co/Qwen/Qwen3.5-397B-A17B (chat template)",
     ),
-    ToolFormat(
-        "mistral_v11",
-        "Mistral models with tokenizer v11",
+    replace(
+        _MISTRAL_ARGS,
+        name="mistral_v11",
+        models="Mistral models with tokenizer v11",
         call="[TOOL_CALLS]$name[CALL_ID]$id[ARGS]$arguments",
-        marker="[TOOL_CALLS]",
-        between="",
         specials=("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"),
-        think=("[THINK]", "[/THINK]"),
         source="https://github.com/mistralai/mistral-common/blob/main/src/mistral_common/tokens/tokenizers/instruct.py",
     ),
-    ToolFormat(
-        "glm45",
-        "GLM 4.5, 4.6",
-        call="<tool_call>$name\n$arguments</tool_call>",
-        marker="<tool_call>",
-        between="\n",
-        arguments="xml",
-        style=_GLM_45,
-        specials=("<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
-        source="https://huggingface.co/zai-org/GLM-4.6 (chat template)",
-    ),
-    ToolFormat(
-        "glm47",
-        "GLM 4.7",
+    _GLM_45,
+    replace(
+        _GLM_45,
+        name="glm47",
+        models="GLM 4.7",
         call="<tool_call>$name$arguments</tool_call>",
-        marker="<tool_call>",
         between="",
-        arguments="xml",
-        style=_GLM_47,
-        specials=("<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
+        style=_GLM_47_STYLE,
         source="https://huggingface.co/zai-org/GLM-4.7 (chat template)",
     ),
     ToolFormat(
@@ -217,31 +231,14 @@ FAMILIES: tuple[ToolFormat, ...] = (
         specials=("<minimax:tool_call>", "</minimax:tool_call>"),
         source="https://github.com/MiniMax-AI/MiniMax-M2.5/blob/main/docs/tool_calling_guide.md",
     ),
-    ToolFormat(
-        "deepseek_v32",
-        "DeepSeek V3.2",
-        call='<｜DSML｜invoke name="$name">\n$arguments</｜DSML｜invoke>',
-        marker="<｜DSML｜function_calls>",
-        begin="<｜DSML｜function_calls>\n",
-        between="\n",
-        end="\n</｜DSML｜function_calls>",
-        arguments="xml",
-        style=_DSML,
-        specials=("｜DSML｜",),
-        source="https://huggingface.co/deepseek-ai/DeepSeek-V3.2 (encoding); "
-        "https://github.com/ggml-org/llama.cpp/blob/master/models/templates/DeepSeek-V3.2.jinja",
-    ),
-    ToolFormat(
-        "deepseek_v4",
-        "DeepSeek V4",
-        call='<｜DSML｜invoke name="$name">\n$arguments</｜DSML｜invoke>',
+    _DEEPSEEK_V32,
+    replace(
+        _DEEPSEEK_V32,
+        name="deepseek_v4",
+        models="DeepSeek V4",
         marker="<｜DSML｜tool_calls>",
         begin="<｜DSML｜tool_calls>\n",
-        between="\n",
         end="\n</｜DSML｜tool_calls>",
-        arguments="xml",
-        style=_DSML,
-        specials=("｜DSML｜",),
         source="https://huggingface.co/deepseek-ai/DeepSeek-V4-Flash (encoding/encoding_dsv4.py); "
         "https://github.com/vllm-project/vllm/blob/main/vllm/tool_parsers/deepseekv4_tool_parser.py",
     ),
@@ -308,15 +305,10 @@ FAMILIES: tuple[ToolFormat, ...] = (
         think=("<|channel>thought\n", "<channel|>"),
         source="https://github.com/ggml-org/llama.cpp/blob/master/models/templates/google-gemma-4-31B-it-interleaved.jinja",
     ),
-    ToolFormat(
-        "granite4",
-        "Granite 4.0",
-        call=f"<tool_call>\n{_JSON}\n</tool_call>",
-        marker="<tool_call>",
-        between="\n",
-        specials=("<tool_call>", "</tool_call>"),
-        result=_RESPONSE,
-        result_role="user",
+    replace(
+        _HERMES,
+        name="granite4",
+        models="Granite 4.0",
         source="https://www.ibm.com/granite/docs/use-cases/prompt-engineering",
     ),
     ToolFormat(

@@ -35,6 +35,7 @@ from structgen.errors import ConstraintError, LimitExceeded
 from structgen.ir.grammar import Body, Rule
 from structgen.vocabulary import Vocabulary
 
+from .container_rules import ContainerRules
 from .xml_styles import XmlStyle
 from .xml_texts import PLAIN_NAME, XML_NAME, any_string, is_name, padded, template_pieces, white_space
 
@@ -44,7 +45,6 @@ BLANKS = 16
 """The default bound of white space in one position."""
 _MOST_IN_ANY_ORDER = 10
 _MOST_STATES = 4_096
-_MOST_CONTAINERS = 2_000
 _CONTAINERS = TYPES["array"] | TYPES["object"]
 _NO_TEXT: Body = ("choice", ())
 
@@ -75,7 +75,7 @@ def xml_elements(
     """
     made = _Elements(Shapes(schema, _emptiness()), style, any_order, most_blanks, tuple(excluded), write)
     body = made.arguments()
-    return body, tuple(Rule(name, content) for name, content in made.rules.items())
+    return body, made.rules.all()
 
 
 class _Keys(NamedTuple):
@@ -99,10 +99,7 @@ class _Elements:
     most_blanks: int
     excluded: tuple[str, ...]
     write: Callable[[str], Body]
-    rules: dict[str, Body] = field(default_factory=dict)
-    _containers: dict[tuple[str, Conjunction], Body] = field(default_factory=dict)
-    _pending: list[tuple[str, str, Conjunction]] = field(default_factory=list)
-    """Containers whose rules are still to be written."""
+    rules: ContainerRules = field(default_factory=ContainerRules)
 
     def __post_init__(self) -> None:
         for text in self.excluded:
@@ -120,16 +117,14 @@ class _Elements:
                 hint='Write {"type": "object", "properties": {...}}.',
             )
         body = self._objects(shapes, "arguments")
-        while self._pending:  # not by recursion: containers may be nested deeply
-            name, kind, value = self._pending.pop()
-            if kind == "object":
-                self.rules[name] = self._objects(self.shapes.objects(value), name)
-            else:
-                arrays = self.shapes.arrays(value)
-                self.rules[name] = _either(
-                    [self._array(array, f"{name}, {index}") for index, array in enumerate(arrays)]
-                )
+        self.rules.write(self._container)
         return body
+
+    def _container(self, name: str, kind: str, value: Conjunction) -> Body:
+        if kind == "object":
+            return self._objects(self.shapes.objects(value), name)
+        arrays = enumerate(self.shapes.arrays(value))
+        return _either([self._array(array, f"{name}, {index}") for index, array in arrays])
 
     # Values.
 
@@ -160,7 +155,7 @@ class _Elements:
         if kinds == ("string",):
             return self._string(self.shapes.strings(value))
         if kinds[0] in self.style.nested:
-            return self._nested(kinds[0], value)
+            return self.rules.name(kinds[0], value)
         if not self.style.types and self.shapes.strings(value) == TEXT:
             return None  # any text is a string
         json = self.shapes.json(value, kinds)
@@ -177,22 +172,6 @@ class _Elements:
             strings = padded(strings)
         return ("text", intersect([strings, without(self.never)]))
 
-    def _nested(self, kind: str, value: Conjunction) -> Body:
-        """Return the rule of a container, which is written later."""
-        known = self._containers.get((kind, value))
-        if known is None:
-            if len(self._containers) >= _MOST_CONTAINERS:
-                raise LimitExceeded(
-                    f"the schema has more than {_MOST_CONTAINERS:,} different objects and arrays",
-                    limit="nested_elements",
-                    hint="Write the arguments as JSON, or describe fewer objects.",
-                )
-            name = f"{kind} {len(self._containers) + 1}"
-            known = self._containers[kind, value] = ("rule", name)
-            self._pending.append((name, kind, value))
-            self.rules[name] = EMPTY  # reserves its position among the rules
-        return known
-
     def _array(self, shape: ArrayShape, name: str) -> Body:
         """Return the items: a rule for each position after which the array may end."""
         most, fewest = shape.max_count, shape.min_count
@@ -207,7 +186,7 @@ class _Elements:
             after = ("repeat", rest, max(fewest - len(items), 0), high)
         for index in range(len(items) - 1, fewest - 1, -1):
             rule = f"{name}: from {index}"
-            self.rules[rule] = ("repeat", sequence_of((items[index], after)), 0, 1)
+            self.rules.bodies[rule] = ("repeat", sequence_of((items[index], after)), 0, 1)
             after = ("rule", rule)
         return sequence_of((*items[:fewest], after, self.gap))
 
@@ -290,13 +269,13 @@ class _Elements:
                     options.append(sequence_of((element, rule(index + 1, more))))
                 if not member.is_required:
                     options.append(rule(index + 1, count))
-                self.rules[rule(index, count)[1]] = _either(options)
+                self.rules.bodies[rule(index, count)[1]] = _either(options)
         for count in range(min(len(members), bound) + 1):
             low, high = max(fewest - count, 0), None if most is None else most - count
             tail: Body = EMPTY if not low else _NO_TEXT
             if other is not None and high != 0:
                 tail = ("repeat", other, low, high)
-            self.rules[rule(len(members), count)[1]] = tail
+            self.rules.bodies[rule(len(members), count)[1]] = tail
         return rule(0, 0)
 
     def _in_any_order(self, keys: _Keys, name: str) -> Body:
@@ -318,7 +297,7 @@ class _Elements:
 
         parts = []
         for index, element in enumerate(elements):
-            self.rules[f"{name}: element {index}"] = element
+            self.rules.bodies[f"{name}: element {index}"] = element
             parts.append(("rule", f"{name}: element {index}"))
         for there in range(1 << len(members)):
             for others in range(bound + 1):
@@ -334,7 +313,7 @@ class _Elements:
                     ]
                     if other is not None:
                         options.append(sequence_of((other, rule(there, min(others + 1, bound)))))
-                self.rules[rule(there, others)[1]] = _either(options)
+                self.rules.bodies[rule(there, others)[1]] = _either(options)
         return rule(0, 0)
 
 

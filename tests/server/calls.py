@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
 
 from tests.unhurried import HANG_SECONDS
 
@@ -40,6 +42,13 @@ WEATHER = {
 
 
 CLOCK = {"type": "function", "function": {"name": "clock", "description": "The time"}}
+
+
+class Colour(BaseModel):
+    """A colour and how bright it is."""
+
+    name: Literal["red", "green"]
+    brightness: int = Field(ge=0, le=9)
 
 
 def ask(client: Any, text: str = "A person.", **options: Any) -> Any:

@@ -11,20 +11,13 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
 
+from .calls import Colour
 from .conftest import KEY, NAME, Running
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore:Pydantic serializer:UserWarning"
 )
-
-
-class Colour(BaseModel):
-    """A colour and how bright it is."""
-
-    name: Literal["red", "green"]
-    brightness: int = Field(ge=0, le=9)
 
 
 def colour_of(name: Literal["sky", "sea"]) -> str:
@@ -140,15 +133,16 @@ def test_instructor_streams_partial_objects(client: Any) -> None:
 # -- pydantic-ai
 
 
-@pytest.fixture
-async def agent(server: Running) -> AsyncIterator[Any]:
-    """Makes agents."""
+@pytest.fixture(params=["OpenAIChatModel", "OpenAIResponsesModel"])
+async def agent(server: Running, request: Any) -> AsyncIterator[Any]:
+    """Makes agents, over either endpoint."""
     pydantic_ai = pytest.importorskip("pydantic_ai")
     models = pytest.importorskip("pydantic_ai.models.openai")
     providers = pytest.importorskip("pydantic_ai.providers.openai")
     settings = {"max_tokens": 80, "temperature": 0.5, "parallel_tool_calls": False}
     async with server.async_client() as client:
-        model = models.OpenAIChatModel(NAME, provider=providers.OpenAIProvider(openai_client=client))
+        made = getattr(models, request.param)
+        model = made(NAME, provider=providers.OpenAIProvider(openai_client=client))
         yield lambda output, **options: pydantic_ai.Agent(
             model, output_type=output, model_settings=settings, **options
         )
@@ -192,15 +186,22 @@ async def test_pydantic_ai_calls_tools(agent: Any) -> None:
 # -- LangChain
 
 
-@pytest.fixture(scope="module")
-def langchain(server: Running) -> Iterator[Any]:
-    """A chat model."""
+@pytest.fixture(scope="module", params=["chat", "responses"])
+def langchain(server: Running, request: Any) -> Iterator[Any]:
+    """A chat model, over either endpoint."""
+    openai = pytest.importorskip("openai")
     module = pytest.importorskip("langchain_openai")
-    model = module.ChatOpenAI(
-        base_url=f"{server.url}/v1", api_key=KEY, model=NAME, max_tokens=80, max_retries=0, stream_usage=True
-    )
-    yield model
-    model.root_client.close()
+    with openai.DefaultHttpxClient() as http_client:  # LangChain's own would serve both
+        yield module.ChatOpenAI(
+            base_url=f"{server.url}/v1",
+            api_key=KEY,
+            model=NAME,
+            max_tokens=80,
+            max_retries=0,
+            stream_usage=True,
+            use_responses_api=request.param == "responses",
+            http_client=http_client,
+        )
 
 
 @pytest.mark.parametrize("method", ["json_schema", "function_calling"])

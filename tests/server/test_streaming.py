@@ -8,10 +8,9 @@ from typing import Any
 import openai
 import pytest
 
-from structgen.errors import LimitExceeded
-
 from .calls import CLOCK, PERSON, WEATHER, as_schema, ask, joined, note
 from .conftest import Running
+from .spoiled import spoil
 
 
 def test_stop_strings_end_a_text(client: Any) -> None:
@@ -68,24 +67,9 @@ def test_an_error_of_one_answer_comes_after_the_others(
     """The row fails because its matcher meets a limit, as with a slow constraint."""
     options = {"n": 3, "seed": 4, "extra": {"structured_outputs": {"regex": "[ab]{8,12}"}}}
     whole = ask(client, **options)
-    submit = server.service.model_thread.submit
-
-    def spoiled(ticket: Any) -> None:
-        advance, count = ticket.rows[1].matcher.advance, 0
-
-        def fails(token: int) -> bool:
-            nonlocal count
-            count += 1
-            if count > 2:
-                raise LimitExceeded("a mask takes too long", limit="mask_steps")
-            return bool(advance(token))
-
-        ticket.rows[1]._matcher = SpoiledMatcher(ticket.rows[1].matcher, fails)
-        submit(ticket)
-
     texts = dict.fromkeys(range(3), "")
     ended: list[int] = []
-    monkeypatch.setattr(server.service.model_thread, "submit", spoiled)
+    spoil(server, monkeypatch, row=1)
     with pytest.raises(openai.APIError, match="choice 1: a mask takes"):  # noqa: PT012
         for part in ask(client, stream=True, **options):
             for choice in part.choices:
@@ -95,16 +79,6 @@ def test_an_error_of_one_answer_comes_after_the_others(
     for place in (0, 2):
         assert texts[place] == whole.choices[place].message.content
     assert whole.choices[1].message.content.startswith(texts[1])
-
-
-class SpoiledMatcher:
-    """A matcher whose `advance` is another function."""
-
-    def __init__(self, matcher: Any, advance: Any) -> None:
-        self._matcher, self.advance = matcher, advance
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._matcher, name)
 
 
 @pytest.mark.parametrize("format", ["hermes", "pythonic", "harmony", "qwen3_coder"])

@@ -20,6 +20,7 @@ from structgen.serving import isolating_compiler
 from structgen.serving.isolatable_constraint import IsolatableConstraint
 from structgen.serving.isolating_compiler import IsolatingCompiler
 from structgen.serving.limits import RequestLimits
+from structgen.serving.matcher_processes import MatcherProcesses
 from structgen.serving.migrating_matcher import MigratingMatcher
 from structgen.serving.requests import constraint_of
 from tests.unhurried import HANG_SECONDS
@@ -33,16 +34,24 @@ from .isolation import (
 from .specs import SLOW
 
 
+def isolatable(
+    compiler: IsolatingCompiler, kind: str, value: Any
+) -> tuple[MatcherProcesses, IsolatableConstraint]:
+    """Return the compiler's matcher processes, and a constraint that only they compile."""
+    processes = compiler.matcher_processes
+    assert processes is not None
+    return processes, IsolatableConstraint(
+        kind, b"", pickle.dumps(constraint_of(kind, value)), processes, None
+    )
+
+
 @pytest.mark.usefixtures("quick_stays_quick")
 def test_a_client_that_disconnects_ends_the_build_of_its_matcher_process(
     stopped_processes: list[int],
 ) -> None:
     limits = RequestLimits(quick_seconds=9.0, compile_seconds=60.0, slow_mask_seconds=30.0)
     with IsolatingCompiler(VOCABULARY, limits, workers=1) as compiler:
-        assert compiler.matcher_processes is not None
-        spec = IsolatableConstraint(
-            "grammar", b"", pickle.dumps(constraint_of("grammar", SLOW)), compiler.matcher_processes, None
-        )
+        processes, spec = isolatable(compiler, "grammar", SLOW)
         quick = compiler.compile("regex", "ab")
         assert isinstance(quick, IsolatableConstraint) and quick.compiled is not None
         moving = MigratingMatcher(quick.compiled.open(), spec)
@@ -56,7 +65,7 @@ def test_a_client_that_disconnects_ends_the_build_of_its_matcher_process(
         with pytest.raises(LimitExceeded) as caught:
             moving.witness()
         leaving.join()
-        assert caught.value.limit == "disconnected" and compiler.matcher_processes.running == 0
+        assert caught.value.limit == "disconnected" and processes.running == 0
         # Another client may still need this spec.
         assert spec._refusal is None
 
@@ -67,10 +76,7 @@ def test_a_matcher_process_is_built_while_a_client_waits_for_it(
 ) -> None:
     limits = RequestLimits(quick_seconds=9.0, compile_seconds=600.0)
     with IsolatingCompiler(VOCABULARY, limits, workers=1) as compiler:
-        assert compiler.matcher_processes is not None
-        spec = IsolatableConstraint(
-            "grammar", b"", pickle.dumps(constraint_of("grammar", SLOW)), compiler.matcher_processes, None
-        )
+        processes, spec = isolatable(compiler, "grammar", SLOW)
         waits, left = [True, True], []
 
         def wait(place: int) -> None:
@@ -90,16 +96,12 @@ def test_a_matcher_process_is_built_while_a_client_waits_for_it(
             waits[0] = False
             time.sleep(0.3)
             assert not left
-        assert compiler.matcher_processes.running == 1
+        assert processes.running == 1
         waits[:] = [False, False]
         for thread in threads:
             thread.join(HANG_SECONDS)
             assert not thread.is_alive()
-        assert (
-            left == ["disconnected", "disconnected"]
-            and compiler.matcher_processes.running == 0
-            and not spec._waiting
-        )
+        assert left == ["disconnected", "disconnected"] and processes.running == 0 and not spec._waiting
 
 
 @pytest.mark.parametrize("_time", range(3))
@@ -107,10 +109,7 @@ def test_a_matcher_process_whose_first_client_disconnected_serves_those_that_wai
     _time: int, stopped_processes: list[int]
 ) -> None:
     with IsolatingCompiler(VOCABULARY, RequestLimits(compile_seconds=60.0), workers=1) as compiler:
-        assert compiler.matcher_processes is not None
-        spec = IsolatableConstraint(
-            "json", b"", pickle.dumps(constraint_of("json", LARGE)), compiler.matcher_processes, None
-        )
+        processes, spec = isolatable(compiler, "json", LARGE)
         found: list[Any] = []
         is_wanted = True
 
@@ -128,7 +127,7 @@ def test_a_matcher_process_whose_first_client_disconnected_serves_those_that_wai
         is_wanted = False
         builder.join(HANG_SECONDS)
         other.join(HANG_SECONDS)
-        assert compiler.matcher_processes.starts == 1 and found[0].allowed_count() and spec._spare is None
+        assert processes.starts == 1 and found[0].allowed_count() and spec._spare is None
         pid = found.pop()._process.pid
         gc.collect()
         gone(pid)
@@ -172,12 +171,9 @@ def test_the_end_of_the_forking_process_is_not_blamed_on_the_spec(
     stopped_processes: list[int],
 ) -> None:
     with IsolatingCompiler(VOCABULARY, RequestLimits(compile_seconds=60.0), workers=1) as compiler:
-        assert compiler.matcher_processes is not None
-        spec = IsolatableConstraint(
-            "grammar", b"", pickle.dumps(constraint_of("grammar", SLOW)), compiler.matcher_processes, None
-        )
-        until(lambda: compiler.matcher_processes._forker)
-        maker = compiler.matcher_processes._forker
+        processes, spec = isolatable(compiler, "grammar", SLOW)
+        until(lambda: processes._forker)
+        maker = processes._forker
         assert maker is not None
 
         def kill() -> None:

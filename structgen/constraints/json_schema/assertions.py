@@ -8,6 +8,7 @@ Source: JSON Schema 2020-12 validation; older drafts if the name of the function
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 
 from structgen.errors import LimitExceeded, SchemaInvalid
@@ -185,68 +186,40 @@ _REASON_OF_LIMIT = {
 }
 
 
-def _at_least(builder: NodeBuilder, keyword: str, value: object, node: Node) -> None:
+def at_least(keyword: str) -> Callable[[NodeBuilder, object, Node], None]:
+    """Return the function that reads ``minLength``, ``minItems``, ``minContains`` or ``minProperties``."""
+
+    def read(builder: NodeBuilder, value: object, node: Node) -> None:
+        count = _count(builder, keyword, value)
+        if count >= COUNT_LIMIT:
+            raise LimitExceeded(
+                f"is above {COUNT_LIMIT:,}; {_REASON_OF_LIMIT[keyword]}",
+                limit="keyword_count",
+                where=builder.at(keyword),
+                hint="Lower it.",
+            )
+        if count or keyword == "minContains":  # its default is 1
+            node[keyword] = count
+
+    return read
+
+
+def at_most(keyword: str) -> Callable[[NodeBuilder, object, Node], None]:
+    """Return the function that reads ``maxLength``, ``maxItems``, ``maxContains`` or ``maxProperties``."""
+
+    def read(builder: NodeBuilder, value: object, node: Node) -> None:
+        count = _count(builder, keyword, value)
+        if count < COUNT_LIMIT:
+            node[keyword] = count
+
+    return read
+
+
+def _count(builder: NodeBuilder, keyword: str, value: object) -> int:
     count = count_of(value)
     if count is None:
         raise builder.invalid(keyword, "must be a non-negative integer")
-    if count >= COUNT_LIMIT:
-        raise LimitExceeded(
-            f"is above {COUNT_LIMIT:,}; {_REASON_OF_LIMIT[keyword]}",
-            limit="keyword_count",
-            where=builder.at(keyword),
-            hint="Lower it.",
-        )
-    if count:
-        node[keyword] = count
-
-
-def _at_most(builder: NodeBuilder, keyword: str, value: object, node: Node) -> None:
-    count = count_of(value)
-    if count is None:
-        raise builder.invalid(keyword, "must be a non-negative integer")
-    if count < COUNT_LIMIT:
-        node[keyword] = count
-
-
-def min_length(builder: NodeBuilder, value: object, node: Node) -> None:
-    """Read ``minLength``, in characters (code points)."""
-    _at_least(builder, "minLength", value, node)
-
-
-def max_length(builder: NodeBuilder, value: object, node: Node) -> None:
-    """Read ``maxLength``, in characters (code points)."""
-    _at_most(builder, "maxLength", value, node)
-
-
-def min_items(builder: NodeBuilder, value: object, node: Node) -> None:
-    """Read ``minItems``: the fewest items of an array."""
-    _at_least(builder, "minItems", value, node)
-
-
-def max_items(builder: NodeBuilder, value: object, node: Node) -> None:
-    """Read ``maxItems``: the most items of an array."""
-    _at_most(builder, "maxItems", value, node)
-
-
-def min_properties(builder: NodeBuilder, value: object, node: Node) -> None:
-    """Read ``minProperties``: the fewest properties of an object."""
-    _at_least(builder, "minProperties", value, node)
-
-
-def max_properties(builder: NodeBuilder, value: object, node: Node) -> None:
-    """Read ``maxProperties``: the most properties of an object."""
-    _at_most(builder, "maxProperties", value, node)
-
-
-def min_contains(builder: NodeBuilder, value: object, node: Node) -> None:
-    """Read ``minContains``: the fewest items that match ``contains``; 0 is written too, since the default is 1."""
-    _at_least(builder, "minContains", value, node)
-    node.setdefault("minContains", 0)
-
-
-def max_contains(builder: NodeBuilder, value: object, node: Node) -> None:
-    """Read ``maxContains``: the most items that match ``contains``."""
-    _at_most(builder, "maxContains", value, node)
+    return count
 
 
 def unique_items(builder: NodeBuilder, value: object, node: Node) -> None:

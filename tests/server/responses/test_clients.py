@@ -1,34 +1,21 @@
-"""Client libraries that use /v1/responses, against the real server: OpenAI's, its Agents SDK, and four others.
+"""Client libraries that use /v1/responses, against the real server: OpenAI's, its Agents SDK, and instructor.
 
 Each test is a typical use from the library's own documentation. What a library is not installed is skipped.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
 
-from ..conftest import KEY, NAME, Running
+from ..calls import Colour
+from ..conftest import NAME, Running
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore:Pydantic serializer:UserWarning", "ignore::ResourceWarning"
 )
-
-
-class Colour(BaseModel):
-    """A colour and how bright it is."""
-
-    name: Literal["red", "green"]
-    brightness: int = Field(ge=0, le=9)
-
-
-def colour_of(name: Literal["sky", "sea"]) -> str:
-    """Look up the colour of a thing."""
-    return "red" if name == "sky" else "green"
 
 
 # -- the official client
@@ -175,88 +162,3 @@ def test_instructor(client: Any) -> None:
         model=NAME, input="A colour?", response_model=Colour, max_output_tokens=80, max_retries=0
     )
     assert isinstance(found, Colour)
-
-
-# -- pydantic-ai
-
-
-@pytest.fixture
-async def typed_agent(server: Running) -> AsyncIterator[Any]:
-    """Makes agents of pydantic-ai."""
-    pydantic_ai = pytest.importorskip("pydantic_ai")
-    models = pytest.importorskip("pydantic_ai.models.openai")
-    providers = pytest.importorskip("pydantic_ai.providers.openai")
-    settings = {"max_tokens": 80, "temperature": 0.5, "parallel_tool_calls": False}
-    async with server.async_client() as client:
-        model = models.OpenAIResponsesModel(NAME, provider=providers.OpenAIProvider(openai_client=client))
-        yield lambda output, **options: pydantic_ai.Agent(
-            model, output_type=output, model_settings=settings, **options
-        )
-
-
-@pytest.mark.parametrize("form", ["tool", "native"])
-async def test_pydantic_ai_answers_with_a_type(typed_agent: Any, form: str) -> None:
-    pydantic_ai = pytest.importorskip("pydantic_ai")
-    output = Colour if form == "tool" else pydantic_ai.NativeOutput(Colour)
-    found = await typed_agent(output, system_prompt="Be brief.").run("A colour?")
-    assert isinstance(found.output, Colour)
-    again = await typed_agent(output).run("Another one?", message_history=found.all_messages())
-    assert isinstance(again.output, Colour)
-
-
-async def test_pydantic_ai_streams(typed_agent: Any) -> None:
-    async with typed_agent(Colour).run_stream("A colour?") as stream:
-        found = await stream.get_output()
-    assert isinstance(found, Colour)
-
-
-# -- LangChain
-
-
-@pytest.fixture(scope="module")
-def langchain(server: Running) -> Iterator[Any]:
-    """A chat model that uses the endpoint."""
-    module = pytest.importorskip("langchain_openai")
-    model = module.ChatOpenAI(
-        base_url=f"{server.url}/v1",
-        api_key=KEY,
-        model=NAME,
-        max_tokens=80,
-        max_retries=0,
-        use_responses_api=True,
-    )
-    yield model
-    model.root_client.close()
-
-
-@pytest.mark.parametrize("method", ["json_schema", "function_calling"])
-def test_langchain_structured_output(langchain: Any, method: str) -> None:
-    found = langchain.with_structured_output(Colour, method=method).invoke("A colour?")
-    assert isinstance(found, Colour)
-
-
-def test_langchain_calls_tools_and_goes_on(langchain: Any) -> None:
-    tools = pytest.importorskip("langchain_core.tools")
-    messages = pytest.importorskip("langchain_core.messages")
-    tool = tools.tool(colour_of)
-    bound = langchain.bind_tools([tool], tool_choice="required", parallel_tool_calls=False)
-    history: list[Any] = [
-        messages.SystemMessage("Be brief."),
-        messages.HumanMessage("What colour is the sky?"),
-    ]
-    answer = bound.invoke(history)
-    (call,) = answer.tool_calls
-    assert call["name"] == "colour_of" and call["args"]["name"] in ("sky", "sea")
-    history += [answer, messages.ToolMessage("red", tool_call_id=call["id"])]
-    assert langchain.bind_tools([tool]).invoke(history, max_tokens=3) is not None
-
-
-def test_langchain_streams(langchain: Any) -> None:
-    whole: Any = None
-    for part in langchain.bind_tools([Colour], tool_choice="required", parallel_tool_calls=False).stream(
-        "A colour?"
-    ):
-        whole = part if whole is None else whole + part
-    (call,) = whole.tool_calls
-    assert Colour.model_validate(call["args"]) and whole.usage_metadata["output_tokens"] > 0
-    assert json.loads(whole.tool_call_chunks[0]["args"]) == call["args"]

@@ -11,11 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from structgen.errors import LimitExceeded
-
 from ..calls import CLOCK, PERSON, WEATHER, note
 from ..conftest import KEY, NAME, Running, until
-from ..test_streaming import SpoiledMatcher
+from ..spoiled import spoil
 from .calls import FLAT_WEATHER, Replay, body_of, respond
 
 FLAT_CLOCK: dict[str, Any] = {"type": "function", **CLOCK["function"]}  # type: ignore[dict-item]
@@ -206,22 +204,7 @@ def test_events_have_names_and_no_done_follows(server: Running) -> None:
 def test_an_answer_that_fails_ends_its_stream_with_the_error(
     server: Running, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = server.service.model_thread.submit
-
-    def spoiled(ticket: Any) -> None:
-        advance, count = ticket.rows[0].matcher.advance, 0
-
-        def fails(token: int) -> bool:
-            nonlocal count
-            count += 1
-            if count > 2:
-                raise LimitExceeded("a mask takes too long", limit="mask_steps")
-            return bool(advance(token))
-
-        ticket.rows[0]._matcher = SpoiledMatcher(ticket.rows[0].matcher, fails)
-        submit(ticket)
-
-    monkeypatch.setattr(server.service.model_thread, "submit", spoiled)
+    spoil(server, monkeypatch, row=0)
     extra = {"structured_outputs": {"regex": "[ab]{8,12}"}}
     replay, kinds = Replay(), []
     for event in respond(client, stream=True, max_output_tokens=30, extra=extra):
