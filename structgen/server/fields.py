@@ -84,6 +84,11 @@ def _is_deep(value: Any, most: int) -> bool:
     return True
 
 
+def _is_same(value: Any, allowed: Any) -> bool:
+    """Return whether two JSON values are equal. Python takes true for 1, and false for 0."""
+    return isinstance(value, bool) is isinstance(allowed, bool) and bool(value == allowed)
+
+
 def _plain(bound: float) -> str:
     return str(bound) if isinstance(bound, int) else f"{bound:g}"
 
@@ -154,7 +159,7 @@ class Fields:
             why: The reason why other values are not supported.
         """
         value = self.take(key)
-        if value is not None and value not in allowed:
+        if value is not None and not any(_is_same(value, one) for one in allowed):
             raise bad_request(
                 self.name(key), f"{self.name(key)}={json.dumps(value)[:60]} is not supported: {why}"
             )

@@ -249,4 +249,5 @@ def _take_fixed(fields: Fields) -> None:
     fields.only("truncation", ["disabled"], "an input that is too long is refused, never shortened")
     fields.only("service_tier", ["auto", "default"], "there is only one tier")
     fields.only("context_management", [[]], "an input that is too long is refused, never shortened")
+    fields.only("stop", [[]], "stop sequences are not part of this endpoint; /v1/chat/completions has stop")
     fields.only("n", [1], "a response has one answer; /v1/chat/completions has n")
