@@ -19,16 +19,16 @@ from structgen.extras import needed
 
 from .errors import ApiError
 from .paths import OPEN_PATHS, path_in_app
-from .request_ids import RequestIds
+from .request_ids import REQUEST_ID_HEADER, RequestIds, new_request_id
 from .settings import ServerSettings
 
 with needed("the server", extra="server"):
+    import h11
     from fastapi.responses import JSONResponse
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["Connections", "guarded"]
 
-_TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _CLOSE_SECONDS = 5.0
 """Time for a client to read what was sent before its connection is closed."""
 _OTHER_FILES = 256
@@ -131,6 +131,21 @@ class _GuardedProtocol(H11Protocol):
         super().resume_writing()
         self._stop_unread_timer()
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP, like uvicorn, but with a request id."""
+        headers = [
+            (b"Content-Type", b"text/plain; charset=utf-8"),
+            (b"Connection", b"close"),
+            (REQUEST_ID_HEADER.encode(), new_request_id().encode()),
+        ]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=msg.encode("ascii")),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
+
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
         self.loop.call_later(_CLOSE_SECONDS, self.cut)
@@ -154,9 +169,15 @@ class _GuardedProtocol(H11Protocol):
 
     def _give_up(self) -> None:
         if not self.transport.is_closing():
-            self.transport.write(_TOO_LATE)
+            self.transport.write(_too_late())
             self.transport.close()
         self.loop.call_later(_CLOSE_SECONDS, self.cut)
+
+
+def _too_late() -> bytes:
+    """Return the response to a header that did not arrive in time; no application has seen the request."""
+    identity = f"{REQUEST_ID_HEADER}: {new_request_id()}"
+    return f"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n{identity}\r\nContent-Length: 0\r\n\r\n".encode()
 
 
 def guarded(settings: ServerSettings) -> type[_GuardedProtocol]:

@@ -15,7 +15,7 @@ import secrets
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["REQUEST_ID_HEADER", "RequestIds", "report_failure", "request_id"]
+__all__ = ["REQUEST_ID_HEADER", "RequestIds", "new_request_id", "report_failure", "request_id"]
 
 logger = logging.getLogger(__name__)
 
@@ -75,4 +75,9 @@ def _id_of(scope: Any) -> str:
     if len(given) == 1 and _OF_CLIENT.fullmatch(given[0]):
         sent: str = given[0].decode()
         return sent
+    return new_request_id()
+
+
+def new_request_id() -> str:
+    """Return a new id, for a request whose client sent none."""
     return f"req-{secrets.token_hex(8)}"

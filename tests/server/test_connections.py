@@ -158,8 +158,17 @@ def test_an_incomplete_header_ends_its_connection(patient: Running, sends: bytes
 def test_a_silent_connection_ends(patient: Running) -> None:
     limit_time(patient, "header_seconds")
     with opened(patient) as silent:
-        assert silent.recv(1000).startswith(b"HTTP/1.1 408 ")
+        answer = silent.recv(1000)
+        assert answer.startswith(b"HTTP/1.1 408 ") and b"\r\nx-request-id: req-" in answer
         assert is_closed(silent)
+
+
+def test_what_is_not_http_gets_a_request_id(patient: Running) -> None:
+    with opened(patient) as odd:
+        odd.sendall(b"\x00\r\n\r\n")
+        answer = odd.recv(1000)
+        assert answer.startswith(b"HTTP/1.1 400 ") and b"\r\nx-request-id: req-" in answer
+        assert is_closed(odd)
 
 
 def test_the_second_header_of_a_connection_has_no_more_time(patient: Running) -> None:
