@@ -126,8 +126,10 @@ class Service:
             model.vocabulary, settings.limits, settings.compilers, settings.queue_seconds
         )
         processes = self.compiler.matcher_processes
-        self.process_queue = ProcessQueue(lambda: processes is None or processes.has_room)
+        self.process_queue = ProcessQueue(lambda: 1 if processes is None else processes.free)
         """Requests that wait until a matcher process is free."""
+        if processes is not None:
+            processes.on_start, processes.on_end = self.process_queue.on_start, self.process_queue.on_end
         self.model_thread = ModelThread(model, settings, has_slow_work=lambda: bool(self.compiler.slow_work))
         self.metrics = Metrics(self.model_thread, self.compiler, lambda: len(self.process_queue))
         self.is_draining = False
@@ -280,18 +282,19 @@ class Service:
         if not constraint.needs_process(room, closes=request.options.close_within_budget):
             return await self._in_thread(self._opening, rows)
         waits = bool(self.process_queue) and not constraint.has_process
-        while True:
-            try:
-                if waits:
-                    await self.process_queue.turn(client.name, self._queue_seconds_left(client))
-                return await self._in_thread(self._opening_isolated, rows)
-            except TimeoutError:
-                raise constraint.processes.full() from None
-            except LimitExceeded as error:
-                if error.limit != "max_matcher_processes":
-                    raise
-                opening.clear()
-                waits = True
+        with self.process_queue.place(client.name) as place:
+            while True:
+                try:
+                    if waits:
+                        await place.turn(self._queue_seconds_left(client))
+                    return await self._in_thread(self._opening_isolated, rows)
+                except TimeoutError:
+                    raise constraint.processes.full() from None
+                except LimitExceeded as error:
+                    if error.limit != "max_matcher_processes":
+                        raise
+                    opening.clear()
+                    waits = True
 
     def finish(self, running: RunningRequest) -> None:
         """Release a request that has ended in any way, and count it in the metrics."""

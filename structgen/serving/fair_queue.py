@@ -51,15 +51,16 @@ class FairQueue(Generic[T]):
         self._length += 1
         return entry
 
-    def remove(self, entry: Queued[T]) -> None:
-        """Remove an item that waits; its client is not charged. Does nothing if it was taken."""
+    def remove(self, entry: Queued[T]) -> bool:
+        """Remove an item that waits; its client is not charged. Returns False if it was taken already."""
         its = self._waiting.get(entry.client, {})
         if its.pop(entry.number, None) is None:
-            return
+            return False
         self._length -= 1
         if not its:
             del self._waiting[entry.client]
         self._forget()
+        return True
 
     def refund(self, entry: Queued[T]) -> None:
         """Give the charge of an item back that was taken in vain."""

@@ -60,6 +60,7 @@ class MatcherProcess:
         slow_work: SlowWork,
         forker: subprocess.Popen[bytes] | None,
         queue_seconds: float = 0.0,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         """Take over a process that was forked.
 
@@ -71,7 +72,9 @@ class MatcherProcess:
             slow_work: Entered during each query.
             forker: The process that forked it.
             queue_seconds: Wall time in which a query must get its CPU time, if that is more than `wall_limit`.
+            on_end: Called once or more when it is ended, from any thread and under any lock.
         """
+        self._on_end = on_end
         self._queue_seconds = queue_seconds
         self.pid, self._connection, self._limits, self._slow_work = pid, connection, limits, slow_work
         self._size = size
@@ -86,7 +89,7 @@ class MatcherProcess:
         """Ended together with all matcher processes, so the request is not at fault."""
         # Without a descriptor, the process ends when its socket is closed, at its next query.
         self._handle = ProcessHandle(pid)
-        weakref.finalize(self, _release, connection, self._handle)
+        weakref.finalize(self, _release, connection, self._handle, on_end)
 
     def build(self, pickled: bytes, is_wanted: Callable[[], bool], is_last: bool = False) -> None:
         """Build the automaton.
@@ -164,6 +167,7 @@ class MatcherProcess:
         # subtle: nothing is closed while matchers refer to this object. Otherwise a thread that is about to read from
         # a descriptor could read from another file that has got the same number.
         _kill(self._connection, self._handle)
+        self._on_end()
 
     def _exchange(
         self,
@@ -277,10 +281,11 @@ def _kill(connection: socket.socket, handle: ProcessHandle) -> None:
         connection.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for an answer
 
 
-def _release(connection: socket.socket, handle: ProcessHandle) -> None:
+def _release(connection: socket.socket, handle: ProcessHandle, on_end: Callable[[], None]) -> None:
     _kill(connection, handle)
     connection.close()
     handle.close()
+    on_end()
 
 
 def _ends(process: subprocess.Popen[bytes]) -> bool:

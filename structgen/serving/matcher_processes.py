@@ -41,6 +41,10 @@ _RESERVED_SHARE = 4
 requests hold, while these wait for its row of the batch, would wait in vain."""
 
 
+def _nothing() -> None:
+    pass
+
+
 class MatcherProcesses:
     """Starts matcher processes for one vocabulary. Safe to use from any thread."""
 
@@ -75,6 +79,10 @@ class MatcherProcesses:
         self._is_closed = False
         self._started: weakref.WeakSet[MatcherProcess] = weakref.WeakSet()
         self._started_lock = threading.Lock()
+        self.on_start: Callable[[], None] = _nothing
+        """Called when a process has started, from any thread."""
+        self.on_end: Callable[[], None] = _nothing
+        """Called when a process has ended, from any thread and under any lock."""
         self.starts = 0
         """Processes that were started so far."""
         # subtle: the forker dies with the *thread* that started it, so that thread must not end.
@@ -87,9 +95,9 @@ class MatcherProcesses:
         return sum(not process.has_ended for process in self._all())
 
     @property
-    def has_room(self) -> bool:
-        """Whether a new request may start a process."""
-        return self.running < self._most(has_started=False)
+    def free(self) -> int:
+        """The number of processes that new requests may start."""
+        return max(0, self._most(has_started=False) - self.running)
 
     def check(self, pickled: bytes) -> None:
         """Start a process for a constraint, and end it.
@@ -211,11 +219,19 @@ class MatcherProcesses:
                 logger.warning("a matcher process was not started: %s", reason)
                 raise unavailable("worker", reason)
             process = MatcherProcess(
-                ours, pid, self._size, self._limits, self._slow_work, self._forker, self._queue_seconds
+                ours,
+                pid,
+                self._size,
+                self._limits,
+                self._slow_work,
+                self._forker,
+                self._queue_seconds,
+                lambda: self.on_end(),  # whatever it is then
             )
             with self._started_lock:
                 self._started.add(process)
             self.starts += 1
+        self.on_start()
         return process
 
     def close(self) -> None:

@@ -22,46 +22,142 @@ from .calls import chat, post
 from .conftest import KEY, NAME, Running, until
 
 
-def test_turns_alternate_between_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("structgen.server.process_queue._POLL_SECONDS", 0.001)
-    order: list[str] = []
+class Pool:
+    """Matcher processes that start when a request has its turn."""
 
-    async def run() -> None:
-        is_free = False
-        queue = ProcessQueue(lambda: is_free)
+    def __init__(self, most: int) -> None:
+        self.most, self.running = most, 0
+        self.queue = ProcessQueue(lambda: self.most - self.running)
+        self.order: list[str] = []
 
-        async def request(client: str) -> None:
-            await queue.turn(client, HANG_SECONDS)
-            order.append(client)
+    async def request(self, client: str) -> None:
+        """Wait for a turn, and start a process."""
+        with self.queue.place(client) as place:
+            await place.turn(HANG_SECONDS)
+            assert self.running < self.most  # every request sees the processes of those before it
+            self.order.append(client)
+            self.running += 1
+            self.queue.on_start()
+            await asyncio.sleep(0)
 
-        waiting = [asyncio.ensure_future(request("greedy")) for _ in range(20)]
+    def end(self) -> None:
+        """End a process."""
+        self.running -= 1
+        self.queue.on_end()
+
+
+async def settled() -> None:
+    """Let all tasks and callbacks run that can."""
+    for _ in range(20):
         await asyncio.sleep(0)
-        waiting += [asyncio.ensure_future(request("modest")) for _ in range(2)]
-        await asyncio.sleep(0.01)
-        assert not order and len(queue) == 22
-        is_free = True
+
+
+def test_turns_alternate_between_clients() -> None:
+    async def run() -> None:
+        pool = Pool(0)
+        waiting = [asyncio.ensure_future(pool.request("greedy")) for _ in range(20)]
+        await settled()
+        waiting += [asyncio.ensure_future(pool.request("modest")) for _ in range(2)]
+        await settled()
+        assert not pool.order and len(pool.queue) == 22
+        pool.most = 1
+        pool.queue.on_end()
+        for _ in range(22):
+            await settled()
+            assert pool.running == 1
+            pool.end()
         await asyncio.gather(*waiting)
-        assert not len(queue)
+        assert not len(pool.queue)
+        assert pool.order.index("modest") <= 2 and pool.order[:5].count("modest") == 2
 
     asyncio.run(run())
-    assert order.index("modest") <= 2 and order[:5].count("modest") == 2
+
+
+def test_all_free_processes_are_given_at_once() -> None:
+    async def run() -> None:
+        pool = Pool(0)
+        waiting = [asyncio.ensure_future(pool.request("a")) for _ in range(60)]
+        await settled()
+        pool.most = 50
+        pool.queue.on_end()
+        await settled()
+        assert pool.running == 50 and len(pool.queue) == 10
+        for _ in range(10):
+            pool.end()
+        await asyncio.gather(*waiting)
+
+    asyncio.run(run())
+
+
+def test_a_client_is_not_charged_for_requests_that_hung_up() -> None:
+    async def run() -> None:
+        pool = Pool(0)
+        waiting = [asyncio.ensure_future(pool.request("a")) for _ in range(16)]
+        await settled()
+        gone = [asyncio.ensure_future(pool.request("b")) for _ in range(20_000)]
+        await settled()
+        for one in gone:
+            one.cancel()
+        await asyncio.gather(*gone, return_exceptions=True)
+        assert len(pool.queue) == 16 and len(pool.queue._queue._waiting) == 1
+        waiting.append(asyncio.ensure_future(pool.request("b")))
+        await settled()
+        pool.most = 17
+        pool.queue.on_end()
+        await asyncio.gather(*waiting)
+        assert pool.order.index("b") <= 1
+
+    asyncio.run(run())
+
+
+def test_a_request_that_hangs_up_at_its_turn_passes_it_on() -> None:
+    async def run() -> None:
+        pool = Pool(0)
+        first, second = (asyncio.ensure_future(pool.request(client)) for client in "ab")
+        await settled()
+        pool.most = 1
+        pool.queue._serve()
+        first.cancel()
+        await settled()
+        assert pool.order == ["b"] and first.cancelled() and second.done()
+        assert not pool.queue._turns
+
+    asyncio.run(run())
+
+
+def test_a_turn_in_vain_keeps_its_place() -> None:
+    async def run() -> None:
+        pool = Pool(0)
+
+        async def unlucky() -> None:
+            with pool.queue.place("a") as place:
+                await place.turn(HANG_SECONDS)
+                pool.running += 1  # another text takes the process
+                await place.turn(HANG_SECONDS)
+                pool.order.append("unlucky")
+
+        waiting = [asyncio.ensure_future(unlucky())]
+        await settled()
+        waiting += [asyncio.ensure_future(pool.request(client)) for client in "abab"]
+        await settled()
+        pool.most = 1
+        pool.queue.on_end()
+        await settled()
+        assert not pool.order and len(pool.queue) == 5
+        pool.most = 9
+        pool.queue.on_end()
+        await asyncio.gather(*waiting)
+        assert pool.order[0] == "unlucky" and pool.order[1] == "b"
+
+    asyncio.run(run())
 
 
 def test_a_request_leaves_the_queue_at_its_deadline_and_with_its_client() -> None:
     async def run() -> None:
-        queue = ProcessQueue(lambda: False)
-        with pytest.raises(TimeoutError):
-            await queue.turn("a", 0.01)
-        waiting = asyncio.ensure_future(queue.turn("a", HANG_SECONDS))
-        await asyncio.sleep(0)
-        assert len(queue) == 1
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert not len(queue)
-        assert queue._serving is not None
-        await queue._serving  # it ends with the last request
-        assert not queue._queue
+        queue = ProcessQueue(lambda: 0)
+        with queue.place("a") as place, pytest.raises(TimeoutError):
+            await place.turn(0.01)
+        assert not len(queue) and not queue._queue._ends
 
     asyncio.run(run())
 

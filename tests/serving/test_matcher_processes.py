@@ -142,7 +142,7 @@ def test_a_part_of_the_processes_is_left_to_texts_that_have_started() -> None:
     processes = MatcherProcesses(VOCABULARY, limits, SlowWork(), queue_seconds=HANG_SECONDS)
     try:
         matchers = [open_matcher(processes, "regex", f"a{i}") for i in range(3)]
-        assert not processes.has_room
+        assert not processes.free
         with pytest.raises(LimitExceeded):
             open_matcher(processes, "regex", "b")
         process = processes.start(pickle.dumps(constraint_of("regex", "c")), has_started=True)
