@@ -30,6 +30,7 @@ from structgen.serving.isolatable_constraint import IsolatableConstraint
 from structgen.serving.isolated_matcher import IsolatedMatcher
 from structgen.serving.isolating_compiler import IsolatingCompiler
 from structgen.serving.migrating_matcher import MigratingMatcher
+from structgen.serving.probes import ProbeFuture
 
 from .answers import Choice
 from .completion_request import CompletionRequest, Endpoint, read_request
@@ -53,7 +54,7 @@ _BUDGET = re.compile(r"\bmax_tokens\b")
 AnyConstraint = CompiledConstraint | IsolatableConstraint
 
 
-@dataclass(frozen=True)
+@dataclass
 class Client:
     """Who sent a request, for fair turns."""
 
@@ -63,6 +64,8 @@ class Client:
     """Bytes of the request."""
     arrived: float = field(default_factory=time.monotonic)
     """When it arrived, on the monotonic clock."""
+    compile_seconds: float = 0.0
+    """Time in which its constraint was compiled, which does not count as waiting."""
 
 
 class RunningRequest:
@@ -211,7 +214,7 @@ class Service:
         if request.spec is None or wanted is None:
             return await encoding, None
         future = self.compiler.submit(*wanted, client.name)
-        compiling = asyncio.wait_for(asyncio.wrap_future(future), self._queue_seconds_left(client))
+        compiling = self._compiled(future, client)
         try:
             # subtle: both are awaited, so that no error is lost.
             prompt, constraint = await asyncio.gather(encoding, compiling, return_exceptions=True)
@@ -230,6 +233,19 @@ class Service:
         if request.tools is not None:
             request.tools.forms = constraint.forms
         return prompt, constraint
+
+    async def _compiled(self, future: ProbeFuture[AnyConstraint], client: Client) -> AnyConstraint:
+        """Wait for a constraint. Raises `TimeoutError` if its compilation does not start in time."""
+        compiling = asyncio.wrap_future(future)
+        await asyncio.wait({compiling}, timeout=self._queue_seconds_left(client))
+        if not (compiling.done() or self.compiler.stop_waiting(future)):
+            compiling.cancel()
+            raise TimeoutError
+        try:
+            return await compiling  # it has time limits of its own
+        finally:
+            if future.started is not None:
+                client.compile_seconds += time.monotonic() - future.started
 
     async def submit(
         self,
@@ -461,13 +477,14 @@ class Service:
             )
 
     def _queue_seconds_left(self, client: Client) -> float:
-        return max(0.0, client.arrived + self.settings.queue_seconds - time.monotonic())
+        deadline = client.arrived + client.compile_seconds + self.settings.queue_seconds
+        return max(0.0, deadline - time.monotonic())
 
     def _not_compiled(self, param: str | None) -> ApiError:
         seconds = self.settings.queue_seconds
         return ApiError(
             503,
-            f"the request's constraint was not compiled within {seconds:g} s, since the machine is busy. "
+            f"the request's constraint waited {seconds:g} s to be compiled, since the machine is busy. "
             "Try again later.",
             param=param,
             code="busy",

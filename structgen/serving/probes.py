@@ -4,7 +4,8 @@ Why: if every worker could be busy with a slow spec, hostile specs would hold up
 What: a spec is slow after `quick_seconds` of CPU time. Half of the workers, but at least one, may be reserved by slow
 specs, for which clients take turns. A slow spec without a reservation continues only while no other spec waits.
 Otherwise its worker is killed, and the spec is probed again when it can reserve a worker. A spec whose worker does not
-start waits for one, up to `queue_seconds`.
+start waits for one, up to `queue_seconds`. A caller that stops waiting (`stop_waiting`) still gets the outcome of a
+probe that runs, unless this must make way for others.
 Limit: with one worker, a slow spec reserves this worker, and all others wait until its time limit at the latest.
 Invariant: equal specs are probed once at a time; the cache is bounded. Errors are cached unless they are temporary
 (`temporary_errors`), so sending a refused spec again costs nothing. Every future gets a result, at `close` at the
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
@@ -36,7 +38,7 @@ from .requests import Kind, spec_text
 from .temporary_errors import WorkerUnavailable, detached, temporary_status
 from .wire import crash
 
-__all__ = ["SECONDS", "CompileProbes", "CompilerStats", "ProbeJob"]
+__all__ = ["SECONDS", "CompileProbes", "CompilerStats", "ProbeFuture", "ProbeJob"]
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Upper bounds of the buckets of `CompilerStats.compile_seconds`; one more bucket holds longer times."""
@@ -71,6 +73,15 @@ class CompilerStats:
     compile_seconds_sum: float = 0.0
 
 
+class ProbeFuture(Future[Outcome]):
+    """The outcome of a spec."""
+
+    started: float | None = None
+    """When its probe began, on the monotonic clock; None while it waits for a worker, and for cached outcomes."""
+    deadline: float = math.inf
+    """Until when it waits for a worker that it has to leave to others."""
+
+
 @dataclass(eq=False)
 class ProbeJob(Generic[Outcome]):
     """One spec in flight."""
@@ -78,7 +89,7 @@ class ProbeJob(Generic[Outcome]):
     kind: Kind
     spec: Any
     key: bytes
-    waiting: list[Future[Outcome]]
+    waiting: list[ProbeFuture[Outcome]]
     client: str = ""
     """Who sent it first."""
     deadline: float = 0.0
@@ -144,7 +155,7 @@ class CompileProbes(ABC, Generic[Outcome]):
         """Return whether the cached outcomes fit into their memory."""
         return True
 
-    def submit(self, kind: Kind, spec: Any, client: str = "") -> Future[Outcome]:
+    def submit(self, kind: Kind, spec: Any, client: str = "") -> ProbeFuture[Outcome]:
         """Probe a spec, without waiting for it. The future fails with `StructgenError` if it is refused.
 
         Args:
@@ -152,7 +163,7 @@ class CompileProbes(ABC, Generic[Outcome]):
             spec: The spec.
             client: Who sent it. Clients share the time for slow specs.
         """
-        future: Future[Outcome] = Future()
+        future: ProbeFuture[Outcome] = ProbeFuture()
         try:
             self._enter(kind, spec, future, client)
         except StructgenError as error:
@@ -160,6 +171,12 @@ class CompileProbes(ABC, Generic[Outcome]):
                 self._stats.refused += 1
             future.set_exception(error)
         return future
+
+    def stop_waiting(self, future: ProbeFuture[Outcome]) -> bool:
+        """Return whether the probe of a spec runs or is done. If it must wait from now on, the future fails."""
+        with self._lock:
+            future.deadline = monotonic()
+            return future.done() or future.started is not None
 
     def result(self, kind: Kind, spec: Any) -> Outcome:
         """Probe a spec and wait for the outcome. Raises `StructgenError` if it is refused."""
@@ -224,9 +241,12 @@ class CompileProbes(ABC, Generic[Outcome]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _enter(self, kind: Kind, spec: Any, future: Future[Outcome], client: str) -> None:
+    def _enter(self, kind: Kind, spec: Any, future: ProbeFuture[Outcome], client: str) -> None:
         """Answer from the cache, join a job in flight, or add a job."""
         key = _key(kind, spec)
+        deadline = monotonic() + self._queue_seconds
+        if self._queue_seconds:
+            future.deadline = deadline
         with self._lock:
             if self._is_closed:
                 raise LimitExceeded("the compiler was closed", limit="closed", hint="Try again later.")
@@ -243,8 +263,10 @@ class CompileProbes(ABC, Generic[Outcome]):
             running = self._in_flight.get(key)
             if running is not None:
                 self._stats.joined += 1
+                if running.waiting[0].started is not None:
+                    future.started = monotonic()
                 running.waiting.append(future)
-                running.deadline = monotonic() + self._queue_seconds
+                running.deadline = deadline
                 return
             if len(self._in_flight) >= self.limits.max_pending:
                 raise LimitExceeded(
@@ -253,7 +275,6 @@ class CompileProbes(ABC, Generic[Outcome]):
                     hint="Try again later.",
                 )
             self._stats.misses += 1
-            deadline = monotonic() + self._queue_seconds
             job = self._in_flight[key] = ProbeJob(kind, spec, key, [future], client, deadline)
             self._jobs.append(job)
             self._lock.notify()
@@ -293,11 +314,11 @@ class CompileProbes(ABC, Generic[Outcome]):
         with self._lock:
             while not self._is_closed:
                 if self._jobs:
-                    return self._jobs.popleft()
+                    return _begun(self._jobs.popleft())
                 if self._slow_jobs and self._workers_to_reserve:
                     job = self._slow_jobs.take()
                     self._reserve_worker(job)
-                    return job
+                    return _begun(job)
                 self._lock.wait()
         return None
 
@@ -324,11 +345,7 @@ class CompileProbes(ABC, Generic[Outcome]):
             )
             outcome = self._install(job, probe)
         except Preempted:
-            with self._lock:
-                self._stats.preempted += 1
-                if not self._is_closed:
-                    self._slow_jobs.put(job.client, 1.0, job)
-                    self._lock.notify()
+            self._put_aside(job)
             return
         except WorkerUnavailable as error:
             self._report(error)
@@ -344,6 +361,32 @@ class CompileProbes(ABC, Generic[Outcome]):
             worker.drop_warm_caches()
         self._resolve(job, outcome, perf_counter() - begin)
 
+    def _put_aside(self, job: ProbeJob[Outcome]) -> None:
+        """Let a job that made way for others wait until it can reserve a worker, for those who still may wait."""
+        now = monotonic()
+        with self._lock:
+            self._stats.preempted += 1
+            if self._is_closed:
+                return
+            late = [future for future in job.waiting if future.deadline <= now]
+            job.waiting = [future for future in job.waiting if future.deadline > now]
+            for future in job.waiting:
+                future.started = None
+            if job.waiting:
+                self._slow_jobs.put(job.client, 1.0, job)
+                self._lock.notify()
+            else:
+                del self._in_flight[job.key]
+        for future in late:
+            _fail(
+                future,
+                LimitExceeded(
+                    "the request's constraint waited too long to be compiled, since the machine is busy",
+                    limit="busy",
+                    hint="Try again later.",
+                ),
+            )
+
     def _report(self, error: WorkerUnavailable) -> None:
         """Log why a worker does not start, unless that is what was logged last."""
         if error.reason != self._reported and not self._is_closed:
@@ -358,6 +401,8 @@ class CompileProbes(ABC, Generic[Outcome]):
             if job.is_slow:
                 job.is_slow = False
                 self._workers_to_reserve += 1
+            for future in job.waiting:
+                future.started = None
             self._jobs.appendleft(job)
             self._lock.notify()
         self._closing.wait(_RETRY_SECONDS)
@@ -414,6 +459,13 @@ def _key(kind: Kind, spec: Any) -> bytes:
     text = "" if kind == "json_object" else spec_text(spec)
     mark = "t" if isinstance(spec, (str, bytes, bytearray)) else "v"
     return hashlib.sha256(f"{kind}:{mark}:{text}".encode("utf-8", "surrogatepass")).digest()
+
+
+def _begun(job: ProbeJob[Outcome]) -> ProbeJob[Outcome]:
+    now = monotonic()
+    for future in job.waiting:
+        future.started = now
+    return job
 
 
 def _fail(future: Future[Any], error: StructgenError) -> None:

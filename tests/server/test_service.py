@@ -13,7 +13,6 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +23,7 @@ from structgen.server.settings import ServerSettings
 from structgen.serving.isolatable_constraint import IsolatableConstraint
 from structgen.serving.limits import RequestLimits
 from structgen.serving.probe import ProbeResult, probe_compile
+from structgen.serving.probes import ProbeFuture
 from structgen.serving.requests import constraint_of
 from tests.unhurried import HANG_SECONDS
 
@@ -105,7 +105,7 @@ def test_a_client_that_disconnects_does_not_keep_a_matcher_process(
     processes = server.service.compiler.matcher_processes
     assert processes is not None
     pickled = pickle.dumps(constraint_of("grammar", SLOW))
-    found: Future[Any] = Future()
+    found: ProbeFuture[Any] = ProbeFuture()
     found.set_result(IsolatableConstraint("grammar", b"", pickled, processes, None))
     monkeypatch.setattr(server.service.compiler, "submit", lambda kind, spec, client: found)
 
@@ -227,3 +227,39 @@ def test_without_compilers_a_probe_does_not_block_the_event_loop(
         client.join(HANG_SECONDS)
         running.stop()
     assert texts == ["a"]
+
+
+def test_compiling_does_not_count_as_waiting(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ServerSettings(
+        model_name=NAME,
+        compilers=1,
+        samplers=0,
+        request_seconds=HANG_SECONDS,
+        limits=RequestLimits(whitespace="json.dumps", compile_seconds=HANG_SECONDS / 6),
+    )
+    running = Running(model, settings)
+    try:
+        compiler = running.service.compiler
+        compiler.wait_until_ready()
+        monkeypatch.setattr(running.service, "settings", replace(settings, queue_seconds=2.0))
+        (worker,) = compiler.processes
+        os.kill(worker.worker_pid, signal.SIGSTOP)
+        answers: list[tuple[int, Any]] = []
+
+        def ask_for(regex: str) -> threading.Thread:
+            thread = threading.Thread(
+                target=lambda: answers.append(post(running, chat(guided_regex=regex, max_tokens=9)))
+            )
+            thread.start()
+            return thread
+
+        first = ask_for("a{3}")
+        until(lambda: any(job.waiting[0].started for job in list(compiler._in_flight.values())))
+        ask_for("b{3}").join(HANG_SECONDS)  # there is no worker for it
+        ((status, body),) = answers
+        assert status == 503 and body["error"]["code"] == "busy" and "waited 2 s" in body["error"]["message"]
+        os.kill(worker.worker_pid, signal.SIGCONT)
+        first.join(HANG_SECONDS)
+        assert answers[1][0] == 200, answers
+    finally:
+        running.stop()

@@ -215,3 +215,31 @@ def test_a_spec_whose_worker_does_not_start_in_time_is_refused_for_now(monkeypat
             compiler.compile("regex", "ab")
         assert temporary_status(caught.value) == 503 and "/nowhere/python" in caught.value.reason
         assert "/nowhere" not in str(caught.value)
+
+
+def test_a_caller_that_stops_waiting_gets_the_outcome_of_a_running_probe():
+    with ConstraintCompiler(BYTES, RequestLimits(compile_seconds=HANG_SECONDS / 6), workers=1) as compiler:
+        compiler.wait_until_ready()
+        os.kill(compiler.processes[0].worker_pid, signal.SIGSTOP)
+        first, second = compiler.submit("regex", "b"), compiler.submit("regex", "c")
+        until(lambda: first.started is not None)
+        joined = compiler.submit("regex", "b")
+        assert compiler.stop_waiting(first) and compiler.stop_waiting(joined)
+        assert not compiler.stop_waiting(second)
+        os.kill(compiler.processes[0].worker_pid, signal.SIGCONT)
+        assert first.result(HANG_SECONDS) is joined.result(HANG_SECONDS)
+        cached = compiler.submit("regex", "b")
+        assert compiler.stop_waiting(cached) and cached.started is None
+
+
+def test_a_probe_that_makes_way_for_others_fails_if_its_caller_no_longer_waits():
+    with SpecChecker(UNLIMITED_BYTES, RequestLimits(compile_seconds=HANG_SECONDS), workers=2) as checker:
+        slow = [checker.submit("grammar", SLOW + f' | "{i}x"') for i in range(2)]
+        until(lambda: any(job.is_slow for job in list(checker._in_flight.values())))
+        until(lambda: all(one.started is not None for one in slow))
+        assert all(map(checker.stop_waiting, slow))
+        checker.check("regex", "quick")
+        until(lambda: any(one.done() for one in slow))
+        (failed,) = (one.exception() for one in slow if one.done())
+        assert isinstance(failed, LimitExceeded) and failed.limit == "busy"
+        assert temporary_status(failed) == 503 and len(checker._in_flight) == 1
