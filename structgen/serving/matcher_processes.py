@@ -226,7 +226,7 @@ class MatcherProcesses:
                 self._slow_work,
                 self._forker,
                 self._queue_seconds,
-                lambda: self.on_end(),  # whatever it is then
+                lambda: self.on_end(),  # subtle: it is set later
             )
             with self._started_lock:
                 self._started.add(process)

@@ -246,16 +246,16 @@ def test_compiling_does_not_count_as_waiting(model: Any, monkeypatch: pytest.Mon
         os.kill(worker.worker_pid, signal.SIGSTOP)
         answers: list[tuple[int, Any]] = []
 
-        def ask_for(regex: str) -> threading.Thread:
+        def started(regex: str) -> threading.Thread:
             thread = threading.Thread(
                 target=lambda: answers.append(post(running, chat(guided_regex=regex, max_tokens=9)))
             )
             thread.start()
             return thread
 
-        first = ask_for("a{3}")
+        first = started("a{3}")
         until(lambda: any(job.waiting[0].started for job in list(compiler._in_flight.values())))
-        ask_for("b{3}").join(HANG_SECONDS)  # there is no worker for it
+        started("b{3}").join(HANG_SECONDS)  # there is no worker for it
         ((status, body),) = answers
         assert status == 503 and body["error"]["code"] == "busy" and "waited 2 s" in body["error"]["message"]
         os.kill(worker.worker_pid, signal.SIGCONT)
