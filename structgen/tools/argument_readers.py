@@ -168,7 +168,7 @@ class _Elements:
 
     def __init__(self, source: TextSource, style: XmlStyle, forms: Mapping[str, Form]) -> None:
         self._source, self._style, self._forms = source, style, forms
-        self._prefix, _, rest = style.element.partition("$name")
+        self._prefix, _, rest = style.without_gaps.partition("$name")
         middle, _, self._end = rest.partition("$value")
         self._after_name, _, self._after_type = middle.partition("$type")
         self._types = {shown + self._after_type: kinds for shown, kinds in style.forms} if style.types else {}

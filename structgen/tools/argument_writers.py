@@ -67,8 +67,8 @@ def write_elements(
         for character, escape in style.escapes.items():
             key = key.replace(character, escape)
         # In this order: a value may contain what looks like a placeholder.
-        element = style.element.replace("$type", style.types.get(_json_type(value), ""))
-        before, _, after = element.replace("$gap", "").partition("$value")
+        element = style.without_gaps.replace("$type", style.types.get(_json_type(value), ""))
+        before, _, after = element.partition("$value")
         written.append(before.replace("$name", key) + text + after)
     return "".join(written)
 

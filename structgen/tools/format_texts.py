@@ -19,6 +19,7 @@ from structgen.constraints.json_schema.whitespace import WhitespaceName
 from structgen.errors import OptionError
 
 from .argument_writers import bare_text, json_text, write_elements, write_keywords
+from .format_checks import call_problems, marker_problems, style_problems
 from .forms import Form, Forms
 from .xml_styles import XmlStyle
 
@@ -99,9 +100,10 @@ class ToolFormat:
             found.append("marker contains none of specials, so an answer could contain it")
         if not self.think[1]:
             found.append("think needs a text after the reasoning")
-        if self.style is not None and not self.style.end:
-            found.append("an element of style needs a text after $value")
-        return found
+        found = found or marker_problems(self)
+        if self.style is not None:
+            found = found or style_problems(self.style)
+        return found or call_problems(self)
 
     @property
     def pieces(self) -> list[tuple[str, str]]:

@@ -10,7 +10,6 @@ Cost: linear in the text; nothing is compiled.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
@@ -23,9 +22,9 @@ from .format_texts import COUNTERS, ToolFormat
 from .forms import Forms
 from .text_source import CutOff, Steps, TextSource
 
-__all__ = ["PartialCall", "PartialTurn"]
+__all__ = ["MOST_LINES", "PartialCall", "PartialTurn"]
 
-_MOST_LINES = 2
+MOST_LINES = 2
 """Line ends between the reasoning and the text after it."""
 
 
@@ -78,6 +77,8 @@ class PartialTurn:
         """Whether the turn is complete."""
         self._source = TextSource()
         self._events: list[TurnEvent] = []
+        self._error: OutputInvalid | None = None
+        """Why the text is not a turn; no text after it makes it one."""
         self._steps = self._run()
         next(self._steps)
 
@@ -91,9 +92,15 @@ class PartialTurn:
         Raises:
             OutputInvalid: The text is not a turn.
         """
+        if self._error is not None:
+            raise self._error
         self._source.text, self._source.ends = text, ends
         self._events = []
-        next(self._steps, None)
+        try:
+            next(self._steps, None)
+        except OutputInvalid as error:
+            self._error = error
+            raise
         return merged(self._events)
 
     def events_since(self, earlier: PartialTurn) -> list[TurnEvent] | None:
@@ -185,7 +192,7 @@ class PartialTurn:
         self._is_thinking = False
         self.reasoning_end = source.position
         if not is_framed:
-            for _ in range(_MOST_LINES):
+            for _ in range(MOST_LINES):
                 yield from source.one_of("\n")
 
     def _rest(self) -> Steps:
@@ -235,9 +242,10 @@ class PartialTurn:
             while not source.ends:
                 yield
             calls = PartialTurn(format, self._tools, self._forms)
-            with contextlib.suppress(OutputInvalid):
+            try:
                 calls.feed(source.rest, ends=True)
-            if not calls.is_whole:
+                calls.whole()  # what is written as arguments may be no JSON
+            except OutputInvalid:
                 yield from self._rest()
                 return
         yield from self._calls(format)
@@ -285,7 +293,7 @@ class PartialTurn:
                 self.calls[index].is_whole = True
                 self._emit(TurnEvent("call_finished", call=index))
             else:
-                yield from source.characters(COUNTERS[text][0], lambda _: None)
+                yield from source.counter(*COUNTERS[text])
 
     def _name(self, following: tuple[str, str]) -> Generator[None, None, str]:
         """Read a name. What follows it counts, since one name may be the beginning of another."""

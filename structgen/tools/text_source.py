@@ -46,7 +46,7 @@ class TextSource:
     def is_cut_off_in(self, *wanted: str) -> bool:
         """Return whether the text ends inside one of these."""
         rest = self.text[self.position : self.position + max(map(len, wanted), default=0)]
-        return self.ends and any(text.startswith(rest) for text in wanted)
+        return self.ends and any(len(text) > len(rest) and text.startswith(rest) for text in wanted)
 
     def pass_on(self, end: int, grow: Grow) -> None:
         """Read up to this position, and pass that text on."""
@@ -130,6 +130,20 @@ class TextSource:
             if self.ends or stop < len(self.text):
                 return
             yield
+
+    def counter(self, allowed: str, least: int, most: int) -> Steps:
+        """Read as many of these characters as are here, at least `least` and at most `most`."""
+        while True:
+            rest = self.text[self.position : self.position + most]
+            length = len(rest) - len(rest.lstrip(allowed))
+            if length == most or length < len(rest) or self.ends:
+                break
+            yield
+        if length < least:
+            if length == len(rest):
+                raise CutOff
+            raise self.invalid(f"fewer than {least} of the characters {allowed[:20]!r}")
+        self.position += length
 
     def expect(self, wanted: str, specials: Sequence[str] = ()) -> Steps:
         """Read exactly this text. One of `specials` may be missing at the very end: it has ended the text."""

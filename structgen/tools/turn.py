@@ -3,8 +3,9 @@
 What: a turn is reasoning, if the options allow it, then an answer or calls. Without a constraint for the answer it is
 free text, and free text may also precede calls, if the format has that.
 Invariant: `ToolTurn.read` reads each text of the constraint as exactly one turn, and the tools' schemas accept the
-arguments of its calls. Free text never contains the beginning of calls. With an `order`, `Order` decides which tools
-may be called, and whether the turn may be an answer.
+arguments of its calls. One exception: with `at_start` and an answer that is not regular, an answer that is also written
+as a call is read as that call. Free text never contains the beginning of calls. With an `order`, `Order` decides
+which tools may be called, and whether the turn may be an answer.
 Cost: one grammar symbol per tool; a schema's automaton is built when it is first reached.
 """
 
@@ -36,6 +37,7 @@ from structgen.ir.grammar import Body, Rule
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
+from .answer_beginnings import check_beginnings
 from .arguments import arguments_of
 from .bodies import EMPTY, choice_of, pieces, sequence_of, text_of
 from .definitions import Tool, ToolCall, names_of, read_tools
@@ -45,7 +47,7 @@ from .formats import tool_format
 from .forms import Form, Forms
 from .order import Order, OrderFormulas, order_of
 from .ordered_calls import CallPieces, ordered_calls
-from .partial_turn import PartialTurn
+from .partial_turn import MOST_LINES, PartialTurn
 from .prompting import in_order
 from .rendering import render_turn
 from .turn_parser import TurnParser
@@ -53,8 +55,6 @@ from .turn_parser import TurnParser
 __all__ = ["ReasoningChoice", "ToolTurn", "most_calls", "tools"]
 
 ReasoningChoice = bool | Literal["optional", "opened"]
-_MOST_LINES = 2
-"""Line ends between the reasoning and the text after it."""
 
 
 class ToolTurn(Composition):
@@ -211,7 +211,7 @@ def tools(
 
     Raises:
         ConstraintError: A definition is invalid.
-        OptionError: An option is invalid, or two options conflict.
+        OptionError: An option is invalid, two options conflict, or an answer with a grammar may begin as calls do.
         UnsatisfiableFormula: No calls satisfy the order. It names a smallest set of formulas in conflict.
     """
     options: dict[str, Any] = {
@@ -242,7 +242,12 @@ def tools(
     return ToolTurn(body, offered, chosen, reasoning, rules, options, turn.forms)
 
 
-def _parts(turn: _Turn, calls: Body | None, ordered: Order | None, options: Mapping[str, Any]) -> list[Body]:
+def _parts(
+    turn: _Turn,
+    calls: Body | None,
+    ordered: Order | None,
+    options: Mapping[str, Any],
+) -> list[Body]:
     """Return the alternatives after the reasoning: an answer, and calls with or without text before them."""
     choice, answer = options["tool_choice"], options["answer"]
     parts: list[Body] = []
@@ -268,6 +273,8 @@ class _Turn:
         self.never = tuple(dict.fromkeys((*format.specials, *thinks)))
         # A marker of the reasoning that contains a special token is not one itself.
         marks = [mark for mark in format.think if not any(special in mark for special in format.specials)]
+        self.lines = [] if reasoning is False or format.is_framed else [repeat(literal("\n"), 0, MOST_LINES)]
+        """Line ends after the reasoning, which do not belong to the text after them."""
         self.specials = tuple(dict.fromkeys((*format.specials, *(() if format.is_framed else marks))))
 
     def thought(self, most: int | None, most_tokens: int | None) -> Body:
@@ -280,22 +287,28 @@ class _Turn:
         inside: Body = ("text", _bounded(before(first, (first,), others), most))
         if most_tokens is not None:
             inside = body_of(limit_tokens(Composition(inside, "the reasoning"), most_tokens))
-        lines: Body = EMPTY if self.format.is_framed else ("text", repeat(literal("\n"), 0, _MOST_LINES))
+        lines: Body = ("text", self.lines[0]) if self.lines else EMPTY
         opened = EMPTY if self.reasoning == "opened" else pieces(begin, self.specials)
         whole = sequence_of((opened, inside, pieces(end, self.specials), lines))
         return choice_of((EMPTY, whole)) if self.reasoning == "optional" else whole
 
     def answer(self, constraint: Constraint | None) -> Body:
-        """Return the final answer with its markers."""
+        """Return the final answer with its markers. Raises `OptionError` if it may begin as a call does."""
         begin, end = self.format.answer
         expression = _bounded(TEXT, self.max_text) if constraint is None else constraint.regular()
         if expression is None:
             assert constraint is not None
+            check_beginnings(
+                constraint,
+                self.format,
+                reasons=self.reasoning is not False,
+                optional=self.reasoning == "optional",
+            )
             inside = body_of(constraint)
         else:
             parts = [scope(expression), without(self.never)]
             if self.format.at_start:
-                parts.append(complement(concat([literal(self.format.marker), TEXT])))
+                parts.append(complement(concat([*self.lines, literal(self.format.marker), TEXT])))
             inside = ("text", intersect(parts))
         return sequence_of((pieces(begin, self.specials), inside, pieces(end, self.specials)))
 

@@ -64,7 +64,7 @@ def _custom(
     tool: Tool, format: CustomFormat, style: XmlStyle, write: Callable[[str], Body]
 ) -> tuple[Body, dict[str, Form]]:
     """Return the element with the input of a custom tool, and its form."""
-    element = style.element.replace("$type", style.types.get("string", "")).replace("$gap", "")
+    element = style.without_gaps.replace("$type", style.types.get("string", ""))
     before, _, after = element.replace("$name", PARAMETER).partition("$value")
     value = custom_value(tool.name, format, _never(style))
     return sequence_of((write(before), value, write(after))), {} if style.types else {PARAMETER: "string"}
@@ -79,7 +79,7 @@ def _untyped(tool: Tool, style: XmlStyle, write: Callable[[str], Body]) -> tuple
     parts = []
     forms: dict[str, Form] = {}
     engine = Vocabulary.of_bytes().engine  # not shared: what it compiles would stay in its caches
-    before, _, after = style.element.replace("$gap", "").partition("$value")
+    before, _, after = style.without_gaps.partition("$value")
     never = _never(style)
     for name, _, required in parameters_of(tool, "XML"):
         if not name or set(name) & set('<>\n"'):

@@ -41,9 +41,14 @@ class XmlStyle:
     """Texts around the arguments that no value contains, in addition to the end of its element."""
 
     @property
+    def without_gaps(self) -> str:
+        """The element without ``$gap``, as the turns of `tools` have it."""
+        return self.element.replace("$gap", "")
+
+    @property
     def end(self) -> str:
         """The end of a value's element, which no value contains."""
-        return self.element.partition("$value")[2]
+        return self.without_gaps.partition("$value")[2]
 
     @cached_property
     def forms(self) -> tuple[tuple[str, tuple[str, ...]], ...]:

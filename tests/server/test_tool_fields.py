@@ -196,3 +196,9 @@ def test_other_formats_when_tools_are_offered(client: Any) -> None:
     tag = {"type": "structural_tag", "format": {"type": "any_text"}}
     with pytest.raises(openai.BadRequestError, match="combined with tools"):
         ask(client, tools=[CLOCK], response_format=tag)
+
+
+def test_an_answer_that_may_begin_as_a_call_is_refused(client: Any) -> None:
+    grammar = 'start: "<tool_call>\\n{\\"name\\": \\"x" | "(" start ")"'
+    with pytest.raises(openai.BadRequestError, match="the answer may begin with"):
+        ask(client, tools=[CLOCK], extra={"guided_grammar": grammar})

@@ -128,7 +128,7 @@ def test_an_input_is_allowed_exactly_if_its_grammar_has_it(name: str, text: str)
 @pytest.mark.parametrize("style", sorted(set(STYLES) - {"qwen_xml"}))
 @pytest.mark.parametrize("text", ['a, (b,\n, "é") , 12', "a,,b"])
 def test_an_input_in_every_style_of_elements(style: str, text: str) -> None:
-    chosen = replace(STYLES[style], element=STYLES[style].element.replace("$gap", ""))
+    chosen = replace(STYLES[style], nested=())
     specials = ("<call:", "</call>")
     format = ToolFormat(
         "own", "", "<call:$name>$arguments</call>", "<call:", arguments="xml", style=chosen, specials=specials

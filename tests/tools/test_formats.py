@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
+from pydantic import Field
 
-from structgen.errors import OptionError
+from structgen.errors import OptionError, OutputInvalid
 from structgen.tools import FORMATS, AssistantTurn, ToolCall, ToolFormat, XmlStyle, register_format, tools
 from structgen.tools.formats import as_spec, tool_format
+from structgen.tools.xml_styles import STYLES
 
 from .turns import fits
-from .walks import weather
+from .walks import plain, walk, weather
 
+Word = Annotated[str, Field(max_length=6)]
 OWN = ToolFormat(
     "own",
     "a model of ours",
@@ -84,11 +90,106 @@ def test_each_format_cites_its_source(name: str) -> None:
         ({"arguments": "bare"}, "quote and arguments='bare' belong together"),
         ({"think": ("", "")}, "think needs a text after the reasoning"),
         ({"at_start": True, "say": ("<a>", "</a>")}, "with at_start there are no markers"),
+        ({"call": "<run id=$name$number $arguments</run>"}, "a text between \\$name and \\$number"),
+        ({"call": "<run id=$name-$number $arguments</run>"}, "after \\$name comes '-'"),
+        ({"call": "<run id=$number$name: $arguments</run>"}, "after \\$number comes '\\$name'"),
+        ({"call": "<run id=$number0$name: $arguments"}, "after \\$number comes '0'"),
+        ({"arguments": "python"}, "needs '\\)' after \\$arguments"),
+        ({"call": "$name: $arguments", "begin": "<run id=", "between": ""}, "calls have no beginning"),
+        ({"end": "\n<run id="}, "may begin as the next call does"),
+        ({"specials": ("<run", "")}, "specials contains an empty text"),
+        ({"think": ("<think>", "so <run")}, "needs to begin with one of specials"),
+        ({"arguments": "bare", "quote": "{"}, "quote, '{'"),
+        ({"arguments": "bare", "quote": '""'}, "begins and ends alike"),
     ],
 )
 def test_descriptions_without_a_parser_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         replace(OWN, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"element": "<p>$value</p>"}, "needs \\$name, \\$value, once each"),
+        ({"element": "<p $name>$name$value</p>"}, "once each and in this order"),
+        ({"element": "<p $name $type>$value</p>"}, "once each and in this order"),
+        ({"element": "$name>$value</p>"}, "a text before \\$name"),
+        ({"element": "<p $name: $value</p>"}, "after \\$name an element of style needs"),
+        ({"element": "<p $name>$value0"}, "may be part of a number"),
+        ({"element": "<p $name>$value</p></"}, "begins and ends alike"),
+        (
+            {"element": "<$name>$value</p>"},
+            "what follows the elements may begin as an element does, with '<'",
+        ),
+        ({"nested": ("object",)}, "nested elements are for structural tags"),
+        ({"escapes": {"&": "&amp;"}}, "escapes needs types"),
+        ({"never": ("",)}, "never contains an empty text"),
+        ({"types": {"string": "s"}}, "needs \\$name, \\$type, \\$value"),
+        ({"element": "<p $name>$type$value</p>", "types": {"string": "s"}}, "types does not tell strings"),
+    ],
+)
+def test_elements_without_a_parser_are_refused(changes: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"name": "x", "element": "<p $name>$value</p>", **changes}
+    with pytest.raises(OptionError, match=message):
+        replace(OWN, arguments="xml", style=XmlStyle(**given))
+
+
+def weather1(city: Word, note: Word | None = None) -> str:
+    """Tell the weather of a city."""
+    return f"{city} {note}"
+
+
+def end(on: bool, level: Annotated[int, Field(ge=0, le=99)] = 0) -> str:
+    """End."""
+    return f"{on} {level}"
+
+
+CALLS = st.lists(
+    st.sampled_from(["<run", ">", " ", ":", "-", "1", "a", "\n", "$id", "$number", "$name"]), max_size=6
+)
+ELEMENTS = st.lists(
+    st.sampled_from(["<p ", ">", " ", "$gap", "$name", "$type", "$value", "</p>", "\n", "1", '"']), max_size=8
+)
+
+
+@given(
+    data=st.data(),
+    call=st.one_of(CALLS, CALLS.map(lambda pieces: ["<run", *pieces, "$name", ">"])),
+    after=st.sampled_from([")", ")</run>", "</run>", "\n", "", "<"]),
+    texts=st.tuples(*[st.sampled_from(["", "\n", "<run", "</all>", "\nend"])] * 2),
+    arguments=st.sampled_from(["json", "python", "xml", "bare"]),
+    seed=st.integers(0, 99),
+)
+@settings(
+    max_examples=150,
+    suppress_health_check=[HealthCheck.filter_too_much],
+)
+def test_each_description_is_refused_or_read(
+    data: st.DataObject, call: list[str], after: str, texts: tuple[str, str], arguments: str, seed: int
+) -> None:
+    more: dict[str, Any] = {}
+    if arguments == "xml":
+        pieces = data.draw(
+            st.one_of(ELEMENTS, ELEMENTS.map(lambda pieces: ["<p ", "$name", ">", *pieces, "$value", "</p>"]))
+        )
+        types = dict.fromkeys(("number", "boolean", "null", "array", "object"), "j")
+        shown = {"string": "s", **types} if "$type" in pieces else {}
+        more["style"] = XmlStyle("x", "".join(pieces), types=shown, never=("<p", "</", "<run"))
+    if arguments == "bare":
+        more["quote"] = data.draw(st.sampled_from(["<q>", "''", "|", "-"]))
+    try:
+        format = ToolFormat(
+            "drawn", "", "".join([*call, "$arguments", after]), "<run", between=texts[0], end=texts[1],
+            arguments=arguments, specials=("<run",), **more,  # type: ignore[arg-type]
+        )  # fmt: skip
+    except OptionError:
+        reject()
+    turn = tools([weather, weather1, end], format=format, tool_choice="required", max_calls=3)
+    read = turn.read(walk(turn, plain(), random.Random(seed)))
+    assert read.calls and read.text == ""
+    for each in read.calls:
+        next(tool for tool in turn.tools if tool.name == each.name).validate(each.arguments)
 
 
 @pytest.mark.parametrize(
@@ -101,3 +202,16 @@ def test_descriptions_without_a_parser_are_refused(changes: dict[str, Any], mess
 def test_data_with_wrong_fields(data: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         ToolFormat.from_data(data)
+
+
+def test_gaps_and_counters_are_read_as_they_are_written() -> None:
+    style = replace(STYLES["glm_xml"], element=STYLES["glm_xml"].element.replace("$value", "$value$gap"))
+    for call in ("<run $id$name>$arguments</run>", "<run $number:$id$name>$arguments</run>"):
+        format = replace(OWN, call=call, marker="<run", arguments="xml", style=style)
+        turn = tools([weather], format=format)
+        wanted = AssistantTurn("", (ToolCall("weather", {"city": "Rome"}),))
+        text = turn.render(wanted)
+        assert "$gap" not in text and turn.read(text) == wanted
+        assert not fits(turn, text.replace("call00000", "call0000"))
+        with pytest.raises(OutputInvalid):
+            turn.read(text.replace("call00000", "call0000:"))

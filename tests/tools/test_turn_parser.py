@@ -168,3 +168,56 @@ def test_a_turn_that_cannot_be_written() -> None:
         tools([weather], format="pythonic").render(
             AssistantTurn("I look.", (ToolCall("weather", {"city": "a"}),))
         )
+
+
+def test_a_text_that_is_no_turn_stays_one() -> None:
+    parser = tools([weather]).parser()
+    for piece in ('<tool_call>\n{"name": "wander"', "more"):
+        with pytest.raises(OutputInvalid, match="is missing"):
+            parser.feed(piece)
+    with pytest.raises(OutputInvalid, match="is missing"):
+        parser.finish(is_cut_off=True)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_answer_that_is_not_regular_never_begins_as_calls_do(name: str) -> None:
+    format = FORMATS[name]
+    opening = format.opening
+
+    def answer(begin: str) -> sg.Constraint:
+        return sg.lark(f'start: {json.dumps(begin, ensure_ascii=False)} "x" | "(" start ")"')
+
+    if format.is_framed:
+        turn = tools([weather], format=format, answer=answer(opening))
+        text = f"{format.answer[0]}{opening}x{format.answer[1]}"
+        assert fits(turn, text) and turn.read(text).text == opening + "x"
+        return
+    if format.at_start:
+        turn = tools([weather], format=format, answer=answer(opening))
+        assert fits(turn, opening + "x") and turn.read(opening + "x") == AssistantTurn(opening + "x")
+        return
+    for begin, options in ((opening, {}), (f"\n{opening}", {"reasoning": True})):
+        with pytest.raises(OptionError, match="the answer may begin with"):
+            tools([weather], format=format, answer=answer(begin), **options)
+    tools([weather], format=format, answer=answer(opening), tool_choice="required")
+    with pytest.raises(OptionError, match="the answer may begin with"):
+        tools([weather], format=format, answer=answer(format.think[0]), reasoning="optional")
+    turn = tools([weather], format=format, answer=answer(f"\n{opening}"))
+    for text in (f"\n{opening}x", f"(\n{opening}x)"):
+        assert fits(turn, text) and turn.read(text) == AssistantTurn(text)
+
+
+@pytest.mark.parametrize("name", [name for name, format in FORMATS.items() if format.at_start])
+def test_text_after_reasoning_does_not_begin_as_calls_do(name: str) -> None:
+    turn = tools([weather], format=name, reasoning=True)
+    marker = FORMATS[name].marker
+    assert not fits(turn, f"<think>a</think>\n{marker}abc")
+    text = f"<think>a</think>\n\n\n{marker}abc"
+    assert fits(turn, text) and turn.read(text).text == f"\n{marker}abc"
+
+
+def test_an_answer_that_only_looks_like_a_call_is_an_answer() -> None:
+    text = '{"name": "weather", "parameters": {a}}'
+    answer = sg.lark(f'start: {json.dumps(text)} | "(" start ")"')
+    turn = tools([weather], format="llama3_json", answer=answer)
+    assert fits(turn, text) and turn.read(text) == AssistantTurn(text)
