@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +15,7 @@ import pytest
 import structgen as sg
 from structgen.cli import main
 from structgen.constraints.regex.table import feature_table, with_table
+from structgen.tools import FORMATS
 from tests.embedded import embedded_model, require_embedded_package
 from tests.memory import names_of_a_program
 
@@ -53,7 +55,16 @@ def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sg, "load", load)
 
 
-@pytest.mark.usefixtures("loaded_once")
+@pytest.fixture
+def registered_formats() -> Iterator[None]:
+    """Drop the tool formats that a page registers: other tests of the process list all formats."""
+    known = dict(FORMATS)
+    yield
+    FORMATS.clear()
+    FORMATS.update(known)
+
+
+@pytest.mark.usefixtures("loaded_once", "registered_formats")
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=named(WITH_PYTHON))
 def test_python_blocks_run(page: Path) -> None:
     found = blocks(page, "python")

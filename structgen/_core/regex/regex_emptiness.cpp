@@ -107,7 +107,8 @@ Life RegexSpace::Impl::decide_life(Re r) {
     const std::vector<Re> met_before = met;
     life = nodes[narrower].plain || nodes[narrower].nullable ? Life::Alive : search_all(narrower);
     met.insert(met.end(), met_before.begin(), met_before.end());
-    if (life == Life::Alive || life == Life::Dead) return nodes[r].life = life;
+    if (life == Life::Assumed) assume_alive(r, assumed.at(narrower));  // the search marked its own states only
+    if (life == Life::Alive || life == Life::Dead) nodes[r].life = life;
   }
   if (life != Life::Unknown) return life;
   const uint32_t search_number = give_up();

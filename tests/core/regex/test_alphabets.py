@@ -125,3 +125,20 @@ def test_every_program_counts_the_search_on_which_it_relies() -> None:
     other = matcher_of({"type": "string", "pattern": "^a+$"}, vocabulary)
     assert other is not None and other.unproven == 0
     assert matcher_of(HARD, byte_vocabulary(b'"a')) is None
+
+
+def _common_multiples(*letters: str) -> RE:
+    """Return texts whose lengths are divisible by 7, 11 and 13, each condition over some letters."""
+    conditions = []
+    for chosen, n in zip(letters, (7, 11, 13), strict=True):
+        letter = ("class", tuple((ord(c), ord(c)) for c in chosen))
+        conditions.append(("repeat", ("repeat", letter, n, n), 1, None))
+    return ("intersect", tuple(conditions))
+
+
+@pytest.mark.parametrize("budget", [8, 64, 200])
+def test_the_search_of_a_restricted_expression_meets_a_state_of_one_that_gave_up(budget: int) -> None:
+    """Restricted to "a", the second expression is the first one."""
+    space = RegexSpace(emptiness_budget=budget)
+    for letters in ("aaa", ("ab", "ac", "ad"), ("ab", "ac", "ad"), ("ab", "ac", "a")):
+        assert space.alive(space.compile(_common_multiples(*letters)))
