@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.json_schema.formats import FORMATS
 from structgen.constraints.json_schema.support import Support
-from structgen.errors import UnsatisfiableSchema
+from structgen.errors import LimitExceeded, UnsatisfiableSchema
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
@@ -105,7 +105,7 @@ def test_what_is_accepted_is_valid(schema: Any, instances: list[Any]) -> None:
     try:
         constraint = json_schema(schema)
         accepted = [accepts(constraint, value) for value in instances]
-    except UnsatisfiableSchema:
+    except (UnsatisfiableSchema, LimitExceeded):
         return
     holds = jsonschema_rs.validator_for(schema, validate_formats=True).is_valid
     for value, taken in zip(instances, accepted, strict=True):
@@ -125,6 +125,8 @@ def test_what_no_format_leaves_in_doubt_is_judged_exactly(schema: Any, instances
         accepted = [accepts(constraint, value) for value in instances]
     except UnsatisfiableSchema:
         accepted = [False] * len(instances)
+    except LimitExceeded:  # no verdict: products of several formats may take too long in one call
+        return
     assert accepted == expected
 
 
