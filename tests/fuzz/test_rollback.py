@@ -1,6 +1,7 @@
 """Rolling back under random drafts, and the faults that the fuzzer must find."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import example, given, settings
@@ -13,6 +14,14 @@ from structgen.integrations.sglang.grammar import RequestGrammar as SglangGramma
 from structgen.integrations.vllm import grammar as vllm_grammar
 from structgen.serving import sequence
 from structgen.serving.sequence import ConstrainedSequence
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unhurried_calls() -> Iterator[None]:
+    """A sequence that ran out of CPU time on a busy machine would differ from the fresh matcher."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sequence, "CALL_SECONDS", 30.0)
+        yield
 
 
 def _stage(name: str) -> None:
