@@ -2,7 +2,7 @@
 
 Why: each endpoint sends the same deltas in a form of its own.
 Invariant: what was returned is never revoked. The deltas add up to the turn that `answers.whole_turn` reads.
-Cost: linear in the text.
+Cost: reading is linear in the text. Each call also compares the text with the one before it.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ class TurnDeltas:
     def _events(self, reader: PartialTurn, text: str, read: str, *, ends: bool) -> list[TurnEvent]:
         try:
             if text.startswith(read):
-                return reader.feed(text, ends=ends)
+                return reader.follow(text, ends=ends)
             again = self._request.reader()  # the row has backtracked from a dead end
             assert again is not None
-            again.feed(text, ends=ends)
+            again.follow(text, ends=ends)
         except OutputInvalid as error:
             raise unreadable_turn(error) from None
         self._reader = again

@@ -121,11 +121,10 @@ def _string(source: TextSource, grow: Grow) -> Steps:
 
 
 def _escape(source: TextSource, grow: Grow) -> Steps:
-    start = source.position
     while True:
-        length = 6 if source.text.startswith("u", start + 1) else 2
-        if len(source.text) >= start + length:
-            source.pass_on(start + length, grow)
+        length = 6 if source.text.startswith("u", source.position + 1) else 2
+        if len(source.text) >= source.position + length:
+            source.pass_on(source.position + length, grow)
             return
         yield from source.more()
 
@@ -141,7 +140,7 @@ def _bare(source: TextSource, quote: str, grow: Grow) -> Steps:
             yield from source.through(quote, lambda piece: grow(json.dumps(piece, ensure_ascii=False)[1:-1]))
             grow('"')
             continue
-        while not source.rest:
+        while not source.has_more:
             yield from source.more()
         letter = source.text[source.position]
         if letter not in "{}[],":
@@ -219,7 +218,7 @@ class _Elements:
     def _json_value(self, grow: Grow) -> Steps:
         """Read a JSON value and the end of its element. Markers in its strings do not count."""
         source = self._source
-        while not source.rest:
+        while not source.has_more:
             yield from source.more()
         first = source.text[source.position]
         if first == '"':

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Literal
 
 from structgen.brief import short_repr
@@ -51,35 +52,31 @@ class AssistantTurn:
 def merged(events: Iterable[TurnEvent]) -> list[TurnEvent]:
     """Return the events with adjacent pieces of one part joined."""
     found: list[TurnEvent] = []
-    for event in events:
-        last = found[-1] if found else None
-        if last is not None and event.kind in _PARTS and (last.kind, last.call) == (event.kind, event.call):
-            found[-1] = replace(last, text=last.text + event.text)
-        else:
-            found.append(event)
+    for (kind, _), group in groupby(events, key=lambda event: (event.kind, event.call)):
+        same = list(group)
+        if kind in _PARTS and len(same) > 1:
+            same = [replace(same[0], text="".join([event.text for event in same]))]
+        found += same
     return found
 
 
 def turn_of(events: Iterable[TurnEvent]) -> AssistantTurn:
     """Return the turn that these events make up. Raises `OutputInvalid` if arguments are cut off."""
-    reasoning: str | None = None
-    text = ""
-    names: list[str] = []
-    arguments: list[str] = []
+    reasoning: list[str] | None = None
+    text: list[str] = []
+    calls: list[tuple[str, list[str]]] = []
     for event in events:
         if event.kind == "reasoning":
-            reasoning = (reasoning or "") + event.text
+            reasoning = [] if reasoning is None else reasoning
+            reasoning.append(event.text)
         elif event.kind == "content":
-            text += event.text
+            text.append(event.text)
         elif event.kind == "call_started":
-            names.append(event.name)
-            arguments.append("")
+            calls.append((event.name, []))
         elif event.kind == "argument_delta":
-            arguments[-1] += event.text
-    calls = [
-        ToolCall(name, arguments_of_text(name, given)) for name, given in zip(names, arguments, strict=True)
-    ]
-    return AssistantTurn(text, tuple(calls), reasoning)
+            calls[-1][1].append(event.text)
+    made = [ToolCall(name, arguments_of_text(name, "".join(pieces))) for name, pieces in calls]
+    return AssistantTurn("".join(text), tuple(made), None if reasoning is None else "".join(reasoning))
 
 
 def arguments_of_text(name: str, text: str) -> dict[str, Any]:

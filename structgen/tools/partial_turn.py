@@ -5,13 +5,13 @@ What: a coroutine reads the texts of the `ToolFormat` from which the constraint 
 text and continues when there is more. This is the only parser: finished turns are read by it, too.
 Invariant: what was reported is never revoked. `reasoning`, `text` and the arguments of each call only grow, and the
 events say how. Each text that `tools` allows is read.
-Cost: linear in the text; nothing is compiled.
+Cost: linear in the text, in pieces of any size; nothing is compiled. Each piece is joined with the text that waits
+for it, which is no longer than a marker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 
 from structgen.errors import OutputInvalid
 
@@ -20,7 +20,7 @@ from .definitions import Tool, ToolCall
 from .events import AssistantTurn, EventKind, TurnEvent, arguments_of_text, merged
 from .format_texts import COUNTERS, ToolFormat
 from .forms import Forms
-from .text_source import CutOff, Steps, TextSource
+from .text_source import CutOff, GrowingText, Steps, TextSource
 
 __all__ = ["MOST_LINES", "PartialCall", "PartialTurn"]
 
@@ -28,14 +28,26 @@ MOST_LINES = 2
 """Line ends between the reasoning and the text after it."""
 
 
-@dataclass
 class PartialCall:
     """The written part of a call."""
 
-    name: str
-    arguments: str = ""
-    """JSON text; an object once `is_whole`."""
-    is_whole: bool = False
+    __slots__ = ("_arguments", "is_whole", "name")
+
+    def __init__(self, name: str, arguments: str = "", is_whole: bool = False) -> None:
+        """Start with some text of the arguments."""
+        self.name = name
+        self.is_whole = is_whole
+        """Whether the arguments are complete."""
+        self._arguments = GrowingText(arguments)
+
+    @property
+    def arguments(self) -> str:
+        """The JSON text of the arguments so far; an object once `is_whole`."""
+        return str(self._arguments)
+
+    def grow(self, piece: str) -> None:
+        """Add a piece of the arguments."""
+        self._arguments.append(piece)
 
 
 class PartialTurn:
@@ -62,12 +74,10 @@ class PartialTurn:
         optional: bool = False,
         answers: bool = False,
     ) -> None:
-        self.reasoning: str | None = None
-        """None if there is no reasoning so far."""
+        self._reasoning: GrowingText | None = None
         self.reasoning_end: int | None = None
         """The index of the character after the reasoning; None while the reasoning has no end."""
-        self.text = ""
-        """The answer, or the text before the calls."""
+        self._text = GrowingText()
         self.text_start: int | None = None
         """The index of the first character of `text` in the turn; None while it is empty."""
         self.calls: list[PartialCall] = []
@@ -82,11 +92,25 @@ class PartialTurn:
         self._steps = self._run()
         next(self._steps)
 
-    def feed(self, text: str, *, ends: bool = False) -> list[TurnEvent]:
+    @property
+    def text(self) -> str:
+        """The answer, or the text before the calls."""
+        return str(self._text)
+
+    @property
+    def reasoning(self) -> str | None:
+        """The reasoning so far; None without reasoning."""
+        return None if self._reasoning is None else str(self._reasoning)
+
+    def follow(self, text: str, *, ends: bool = False) -> list[TurnEvent]:
+        """Read the new end of a text that is given as a whole, as `feed` does."""
+        return self.feed(text[self._source.length :], ends=ends)
+
+    def feed(self, piece: str, *, ends: bool = False) -> list[TurnEvent]:
         """Read more text, and return what is new.
 
         Args:
-            text: The whole text so far, with special tokens by their names.
+            piece: The next piece, with special tokens by their names.
             ends: No more text follows. A text that was cut off is read as far as possible.
 
         Raises:
@@ -94,7 +118,7 @@ class PartialTurn:
         """
         if self._error is not None:
             raise self._error
-        self._source.text, self._source.ends = text, ends
+        self._source.add(piece, ends=ends)
         self._events = []
         try:
             next(self._steps, None)
@@ -140,17 +164,17 @@ class PartialTurn:
     def whole(self) -> AssistantTurn:
         """Return the finished turn. Raises `OutputInvalid` if it was cut off."""
         if not self.is_whole:
-            raise OutputInvalid(self._unfinished(), text=self._source.text, hint="Raise max_tokens.")
+            raise OutputInvalid(self._unfinished(), text=self._source.whole, hint="Raise max_tokens.")
         try:
             calls = [ToolCall(call.name, arguments_of_text(call.name, call.arguments)) for call in self.calls]
         except OutputInvalid as error:
-            raise OutputInvalid(error.message, text=self._source.text) from None
+            raise OutputInvalid(error.message, text=self._source.whole) from None
         return AssistantTurn(self.text, tuple(calls), self.reasoning)
 
     def _unfinished(self) -> str:
         if self._think is not None and self._is_thinking:
             return f"the reasoning has no end, {self._think[1]!r}"
-        return f"the turn has no end: {self._source.text[-40:]!r}"
+        return f"the turn has no end: {self._source.whole[-40:]!r}"
 
     # -- the parts of a turn
 
@@ -190,7 +214,7 @@ class PartialTurn:
         self._reason("")
         yield from source.through(end, self._reason)
         self._is_thinking = False
-        self.reasoning_end = source.position
+        self.reasoning_end = source.index
         if not is_framed:
             for _ in range(MOST_LINES):
                 yield from source.one_of("\n")
@@ -239,8 +263,7 @@ class PartialTurn:
             return
         if format.at_start:
             # An answer may have the same beginning as calls; only the end shows which it is.
-            while not source.ends:
-                yield
+            yield from source.wait_for_end()
             calls = PartialTurn(format, self._tools, self._forms)
             try:
                 calls.feed(source.rest, ends=True)
@@ -261,18 +284,17 @@ class PartialTurn:
         while True:
             yield from self._call(format)
             found = yield from source.one_of(*nexts, ahead=True)
-            if format.end and found != format.end and source.rest and source.is_cut_off_in(format.end):
+            if format.end and found != format.end and source.has_more and source.is_cut_off_in(format.end):
                 raise CutOff  # `following` may be the beginning of the end
             source.position += len(found or "")
             if found != following or not following:
                 break
         if found is None:
-            if following and source.rest and source.is_cut_off_in(following):
+            if following and source.has_more and source.is_cut_off_in(following):
                 raise CutOff
             yield from source.expect(format.end, format.specials)
-        while not source.ends:
-            yield
-        if source.rest:
+        yield from source.wait_for_end()
+        if source.has_more:
             raise source.invalid("after the calls there is more")
 
     def _call(self, format: ToolFormat) -> Steps:
@@ -313,14 +335,16 @@ class PartialTurn:
 
     def _say(self, piece: str) -> None:
         if self.text_start is None:
-            self.text_start = self._source.position - len(piece)
-        self.text += piece
+            self.text_start = self._source.index - len(piece)
+        self._text.append(piece)
         self._emit(TurnEvent("content", piece))
 
     def _reason(self, piece: str) -> None:
-        self.reasoning = (self.reasoning or "") + piece
+        if self._reasoning is None:
+            self._reasoning = GrowingText()
+        self._reasoning.append(piece)
         self._emit(TurnEvent("reasoning", piece))
 
     def _grow(self, piece: str) -> None:
-        self.calls[-1].arguments += piece
+        self.calls[-1].grow(piece)
         self._emit(TurnEvent("argument_delta", piece, len(self.calls) - 1))

@@ -3,7 +3,8 @@
 What: each step is a generator that yields when it needs more text. A reader that consists of such steps stops at the
 end of the text and continues when there is more.
 Invariant: a step never passes on a character that a later piece could turn into the beginning of a marker.
-Cost: each character is looked at a constant number of times, if markers have a bounded length.
+Cost: each character is copied and looked at a constant number of times, if markers have a bounded length. Only text
+that was not read yet is kept together; `whole` joins the pieces when an error shows them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 
 from structgen.errors import OutputInvalid
 
-__all__ = ["CutOff", "Found", "Grow", "Steps", "TextSource"]
+__all__ = ["CutOff", "Found", "Grow", "GrowingText", "Steps", "TextSource"]
 
 Steps = Generator[None, None, None]
 Found = Generator[None, None, str | None]
@@ -25,19 +26,81 @@ class CutOff(Exception):
     """The text ends in the middle of a part."""
 
 
+class GrowingText:
+    """A text that grows by pieces, each in constant time. They are joined when the text is read."""
+
+    __slots__ = ("_pieces", "length")
+
+    def __init__(self, text: str = "") -> None:
+        self._pieces = [text]
+        self.length = len(text)
+
+    def append(self, piece: str) -> None:
+        """Add a piece at the end."""
+        self._pieces.append(piece)
+        self.length += len(piece)
+
+    def __str__(self) -> str:
+        """Return the whole text."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+
 class TextSource:
     """The text so far, and the position up to which it was read."""
 
     def __init__(self) -> None:
         self.text = ""
+        """The end of the text so far. What was read before the last piece is not in it."""
         self.position = 0
+        """The index in `text` of the first character that was not read."""
         self.ends = False
         """Whether no more text follows."""
+        self._start = 0
+        """The index of the first character of `text` in the whole text."""
+        self._whole = GrowingText()
+        self._later: list[str] = []
+        """Pieces that are not in `text` yet, since the reader waits for the end."""
+        self._waits_for_end = False
+
+    def add(self, piece: str, *, ends: bool = False) -> None:
+        """Add a piece at the end of the text. `ends`: no more text follows."""
+        self._whole.append(piece)
+        self._later.append(piece)
+        self.ends = ends
+        if self._waits_for_end and not ends:
+            return
+        unread = self.text[self.position :]
+        self.text = "".join([unread, *self._later]) if unread or len(self._later) > 1 else piece
+        self._start += self.position
+        self.position = 0
+        self._later.clear()
+
+    @property
+    def whole(self) -> str:
+        """The whole text so far."""
+        return str(self._whole)
+
+    @property
+    def length(self) -> int:
+        """The number of characters so far."""
+        return self._whole.length
+
+    @property
+    def index(self) -> int:
+        """The index of the first unread character in the whole text."""
+        return self._start + self.position
 
     @property
     def rest(self) -> str:
         """The text that was not read yet."""
         return self.text[self.position :]
+
+    @property
+    def has_more(self) -> bool:
+        """Whether some text was not read yet."""
+        return self.position < len(self.text)
 
     def starts_with(self, wanted: str) -> bool:
         """Return whether the unread text starts with this one."""
@@ -54,6 +117,12 @@ class TextSource:
             piece = self.text[self.position : end]
             self.position = end
             grow(piece)
+
+    def wait_for_end(self) -> Steps:
+        """Wait until no more text follows, without looking at it."""
+        self._waits_for_end = True
+        while not self.ends:
+            yield
 
     def more(self) -> Steps:
         """Wait for more text. Raises `CutOff` at the end of the text."""
@@ -149,21 +218,21 @@ class TextSource:
         """Read exactly this text. One of `specials` may be missing at the very end: it has ended the text."""
         if not wanted or (yield from self.one_of(wanted)) is not None:
             return
-        if self.rest or wanted not in specials:
+        if self.has_more or wanted not in specials:
             raise self.missing(wanted)
 
     def missing(self, *wanted: str) -> Exception:
         """Return the error of a text that has none of these here, or is cut off inside one."""
         if self.is_cut_off_in(*wanted):
             return CutOff()
-        return self.invalid(f"{wanted[0]!r} is missing at character {self.position}")
+        return self.invalid(f"{wanted[0]!r} is missing at character {self.index}")
 
     def invalid(self, message: str) -> OutputInvalid:
         """Return the error of a text that is not a turn, with what is there."""
         shown = self.text[self.position : self.position + _SHOWN]
         return OutputInvalid(
             f"{message}: {shown!r}",
-            text=self.text,
+            text=self.whole,
             hint="Read the text with its special tokens, from Vocabulary.spelled.",
         )
 

@@ -235,6 +235,6 @@ def test_an_input_is_decoded_while_it_is_written(text: str, data: st.DataObject)
     turn, reader, decoded = PartialTurn(FORMATS["hermes"], read_tools([custom()])), InputReader(), ""
     ends = sorted(data.draw(st.lists(st.integers(0, len(call)), max_size=6)))
     for end in (*ends, len(call)):
-        for event in turn.feed(call[:end], ends=end == len(call)):
+        for event in turn.follow(call[:end], ends=end == len(call)):
             decoded += reader.more(event.text) if event.kind == "argument_delta" else ""
     assert decoded == text

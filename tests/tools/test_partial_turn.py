@@ -41,7 +41,7 @@ def read_in_pieces(turn: ToolTurn, text: str, rng: random.Random) -> PartialTurn
     """Feed random pieces; check that the reported values only grow."""
     reader, end, before = growing(turn), 0, [""]
     while True:
-        reader.feed(text[:end], ends=end == len(text))
+        reader.follow(text[:end], ends=end == len(text))
         now = state(reader)
         assert len(now) >= len(before)
         assert all(new.startswith(old) for new, old in zip(now, before, strict=False)), (before, now)
@@ -140,7 +140,7 @@ def test_arguments_come_while_they_are_written() -> None:
     reader = growing(tools(FUNCTIONS, format="pythonic"))
     reader.feed("[switch(on=Tr")
     assert reader.calls[0].arguments == '{"on": '
-    reader.feed("[switch(on=True, level=0.")
+    reader.follow("[switch(on=True, level=0.")
     assert reader.calls[0].arguments == '{"on": true, "level": 0.'
     reader = growing(tools(FUNCTIONS, format="qwen3_coder"))
     reader.feed('<tool_call>\n<function=weather>\n<parameter=city>\na"b\n</para')
@@ -167,22 +167,3 @@ def test_texts_that_are_not_a_turn(text: str) -> None:
     reader = growing(tools(FUNCTIONS))
     with pytest.raises(OutputInvalid):
         reader.feed(text, ends=True)
-
-
-def test_the_time_is_linear_in_the_text() -> None:
-    """Counts characters that are looked at, not seconds."""
-    turn = tools([weather])
-    text = '<tool_call>\n{"name": "weather", "arguments": {"city": "' + "a" * 20_000
-
-    class Counted(str):
-        looked = 0
-
-        def startswith(self, *arguments: Any) -> bool:
-            Counted.looked += 1
-            return super().startswith(*arguments)
-
-    reader = growing(turn)
-    for end in range(0, len(text), 10):
-        reader.feed(Counted(text[:end]))
-    assert Counted.looked < 200
-    assert reader.calls[0].arguments.count("a") > 19_900
