@@ -41,11 +41,14 @@ __all__ = [
     "next_ids",
     "sample_index",
     "sample_index_by_blocks",
+    "scaled_logits",
 ]
 
 Array = NDArray[Any]
 _FIRST_SORTED = 256
 """The number of most probable tokens that top-p sorts first; eight times as many if they are too few."""
+_LOW_TEMPERATURE = 1e-3
+"""Below it, logits over the temperature are too large for float32 to hold their differences."""
 
 
 def allowed_ids(mask: Array, size: int) -> NDArray[np.int64]:
@@ -113,6 +116,23 @@ def log_sum_exp(values: Array) -> float:
     return peak + math.log(float(np.exp(values - values.dtype.type(peak)).sum(dtype=np.float64)))
 
 
+def scaled_logits(logits: Array, temperature: float) -> Array:
+    """Return the logits over a temperature above 0, up to a constant.
+
+    At a low temperature the greatest logit is subtracted first, and the result is float64. Otherwise the differences
+    would be lost by rounding, or the quotients would be infinite.
+    """
+    if temperature == 1:
+        return logits
+    if temperature >= _LOW_TEMPERATURE:
+        return logits / logits.dtype.type(temperature)
+    if not logits.size or (peak := float(logits.max())) == -math.inf:
+        return logits
+    with np.errstate(over="ignore"):  # a quotient of minus infinity is a probability of 0
+        quotients: Array = (logits.astype(np.float64) - peak) / temperature
+    return quotients
+
+
 class StepDistribution:
     """The distribution of one draw.
 
@@ -134,13 +154,20 @@ class StepDistribution:
         self._options = options
         self._greedy = temperature == 0
         scale = 1.0 if self._greedy else temperature
-        scaled = logits if scale == 1 else logits / logits.dtype.type(scale)
-        self._scores = scaled if ids is None else scaled[ids]
+        is_low = scale < _LOW_TEMPERATURE
+        scaled = scaled_logits(logits, scale)
+        if ids is None:
+            self._scores = scaled
+        else:
+            # At a low temperature the constants of the two differ.
+            self._scores = scaled_logits(logits[ids], scale) if is_low else scaled[ids]
         self._total = log_sum_exp(logits)
         if ids is None:
             self.log_z = 0.0 if self._total > -math.inf else -math.inf
         else:
             total = self._total if scale == 1 else log_sum_exp(scaled)
+            if is_low and len(ids):
+                total += (float(logits.max()) - float(logits[ids].max())) / scale
             # Rounding may make the part a little larger than the whole.
             self.log_z = min(0.0, log_sum_exp(self._scores) - total) if total > -math.inf else -math.inf
         self._cumulative: Array | None = None

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import LimitExceeded, ModelError
+from structgen.generation.distributions import scaled_logits
 from structgen.generation.drafting import PrefixDrafting
 from structgen.generation.prefix_logits import PrefixLogits, can_draft, query_of_row, rewind_row
 
@@ -73,7 +74,8 @@ class Distribution:
 
 def distribution_of(logits: Array, temperature: float) -> Distribution:
     """Return softmax(logits / temperature); `temperature` must be above 0."""
-    return Distribution.of(logits if temperature == 1 else logits / logits.dtype.type(temperature))
+    with np.errstate(over="ignore"):  # at a low temperature the others have a probability of 0
+        return Distribution.of(scaled_logits(logits, temperature).astype(logits.dtype, copy=False))
 
 
 class PrefixReader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from structgen.generation.distributions import (
     sample_index_by_blocks,
 )
 from structgen.generation.options import SamplingOptions, make_options
+from structgen.generation.random_streams import GumbelNoise
 
 
 def slow_distribution(
@@ -209,3 +211,34 @@ def test_the_most_probable_tokens(count: int) -> None:
     found = distribution.most_probable(count, 6)
     assert [token for token, _ in found] == [1, 3, 4, 0, 5, 2][:count]
     assert [score for _, score in found] == [distribution.logprob(token) for token, _ in found]
+
+
+LOGITS = np.array([3, -2, 41.5, 41.25, 41.5, -7, 0], dtype=np.float32)
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 1e-5, 1e-8, 1e-38, 1e-45, 1e-300])
+@pytest.mark.parametrize("truncated", [{}, {"top_p": 0.9}, {"top_k": 10**30}, {"min_p": 0.5}])
+@pytest.mark.parametrize("ids", [None, [1, 3, 5], [2, 3, 4], [0]])
+def test_a_temperature_near_0_draws_the_most_probable_token(
+    temperature: float, truncated: dict[str, float], ids: list[int] | None
+) -> None:
+    """Many clients send 1e-8 for greedy draws."""
+    allowed = None if ids is None else np.array(ids, dtype=np.int64)
+    options = SamplingOptions(temperature=temperature, **truncated)
+    best = {0: 0, 1: 3, 2: None}.get(-1 if ids is None else ids[0])
+    tokens = set()
+    for position in range(40):
+        step = StepDistribution(LOGITS, allowed, options)
+        noise = GumbelNoise((5, 0))
+        drawn = step.draw_noisy(partial(noise.best, position=position))
+        assert step.draw(0.3) in ((best,) if best is not None else (2, 4))
+        assert step.log_z <= 0.0 and not math.isnan(step.log_z)
+        tokens.add(drawn)
+    # Tokens that tie are drawn with the same probability.
+    assert tokens == ({2, 4} if best is None else {best})
+
+
+def test_the_allowed_probability_at_a_low_temperature() -> None:
+    step = StepDistribution(LOGITS, np.array([3, 5]), SamplingOptions(temperature=1e-4))
+    assert step.log_z == pytest.approx(-2500 - math.log(2))
+    assert StepDistribution(LOGITS, np.array([2, 4]), SamplingOptions(temperature=1e-8)).log_z == 0.0

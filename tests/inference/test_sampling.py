@@ -515,3 +515,10 @@ def test_ended_texts_are_compared_as_growing_ones_are() -> None:
         for seed in range(20)
     ]
     assert np.mean(plain) == pytest.approx(np.mean(steered), rel=0.01)
+
+
+@pytest.mark.parametrize("temperature", [1e-8, 1e-45, 1e-300])
+def test_a_temperature_near_0_draws_the_most_probable_tokens(temperature: float) -> None:
+    for sampler in (sg.inference.LocalMasking(), sg.inference.Exact()):
+        posterior = draw(sampler, output=sg.regex("[01]{3}"), temperature=temperature, n=4)
+        assert set(posterior.texts) <= {"010", "011"}
