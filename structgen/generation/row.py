@@ -248,6 +248,12 @@ class Row:
         self.error = error
         self.finish = "failed"
 
+    def cut_off(self, length: int) -> None:
+        """Remove all after the first `length` tokens: the caller has ended the text there, and drops the row."""
+        del self.tokens[length:]
+        self.scores.truncate(length)
+        self.scores.end = self.end_token = self.finish = self.error = None
+
     # -- before the model is called
 
     def advance_without_draw(self, *, can_score: bool) -> None:
@@ -512,6 +518,7 @@ class Row:
                 distribution.exclude(token)
                 if distribution.is_empty:
                     continue
+                self.scores.keep_top(position, distribution)
                 self._distributions[position] = known
                 self._draw_from(distribution)
             else:

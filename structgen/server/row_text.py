@@ -2,6 +2,7 @@
 
 Why: a stop string or a tool call may begin in one token and end in another. What could be the beginning of one is held
 back until more tokens decide it.
+Invariant: where a text stops depends on its tokens alone, not on how many of them arrive at once.
 Cost: only new tokens are decoded.
 """
 
@@ -21,7 +22,7 @@ class RowText:
 
         Args:
             spell: Returns the bytes of tokens, with special tokens as the client may see them.
-            stops: The text ends before the first of these that occurs.
+            stops: The text ends before the first of these that is complete.
         """
         self._spell = spell
         self._stops = tuple(stops)
@@ -46,13 +47,26 @@ class RowText:
         new = list(tokens[had:])
         if not new:
             return
+        if not self._stops:
+            self._read(new)
+        for token in new if self._stops else ():
+            self._read([token])
+            if self.stopped:
+                return
+
+    def _read(self, new: list[int]) -> None:
         self._tokens += new
         searched = max(0, len(self.text) - self._longest)
         self.text += self._decoder.decode(self._spell(new))
-        ends = [at for stop in self._stops if (at := self.text.find(stop, searched)) >= 0]
-        if ends:
-            self.text = self.text[: min(ends)]
+        found = [(at + len(stop), at) for stop in self._stops if (at := self.text.find(stop, searched)) >= 0]
+        if found:
+            self.text = self.text[: min(found)[1]]
             self.stopped = True
+
+    @property
+    def length(self) -> int:
+        """The number of tokens that were decoded, up to the one that completes a stop string."""
+        return len(self._tokens)
 
     @property
     def settled(self) -> str:

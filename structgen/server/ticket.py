@@ -32,6 +32,8 @@ class SequenceRow:
         """Called after the row has got tokens or has finished."""
         row, decoded = self.row, self._decoded
         decoded.follow(row.tokens)
+        if decoded.stopped:
+            row.cut_off(decoded.length)  # with drafts, the step may have drawn more
         finish = "stop" if decoded.stopped else row.finish
         self.tokens = len(row.tokens)
         # subtle: the finish is written last, so that a reader who sees it sees the whole text.

@@ -24,6 +24,8 @@ from structgen.models.processed import with_processors
 from structgen.protocols import LanguageModel
 from structgen.vocabulary import Vocabulary
 from tests.clocks import HandClock
+from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
+from tests.oracles.toy_model import ToyModel
 
 VOCABULARY = Vocabulary.from_tokens([b"a", b"b", b"ab", b"ba", b"1", None], eos_ids=[5])
 
@@ -89,6 +91,27 @@ def test_rows_wait_for_the_end_of_a_session_that_takes_in_no_others() -> None:
     assert finish(batch) == rows
     assert {row.text for row in rows} == {rows[0].text} and rows[0].finish == "complete"
     batch.close()
+
+
+def test_each_token_has_its_most_probable_ones_after_a_step_back() -> None:
+    letters = NaiveVocabulary([b"a", b"b", b"c", b"ab", b"bc", None, None], eos_ids=[5, 6], size=9)
+    among: Any = ToyModel(letters, lambda tokens: [0.05, 0.5, 0.2, 0.05, 0.1, 0.05, 0.05, 0, 0])
+    retries = 0
+    for seed in range(20):
+        matcher = NaiveMatcher([b"abc", b"bbb"], letters, optimistic=[b"bcbcb", b"cca"])
+        options = SamplingOptions(temperature=1, seed=seed)
+        row = Row(0, [0], matcher, options, among.vocabulary, row_seed(seed, 0))
+        row.scores.top_tokens = 2
+        row.prepare(None)
+        batch = ContinuousBatch(among)
+        batch.add([row])
+        finish(batch)
+        batch.close()
+        assert row.finish == "complete"
+        assert [len(top) for top in row.scores.top_logprobs] == [2] * len(row.tokens)
+        assert all(top[0][0] == 1 for top in row.scores.top_logprobs)
+        retries += row.retries
+    assert retries > 0
 
 
 def test_rows_of_one_prompt_share_its_reading() -> None:
