@@ -4,13 +4,15 @@ Why: the requests of one application begin alike, with a system prompt and the d
 What: the session of a prompt is kept after its prefill. A new prompt takes a copy of the session with which it has the
 longest common beginning, cropped to it. Sessions are kept for each scope, least recently used ones are evicted first.
 Invariant: a prompt of one scope is never compared with one of another, so that the time of a request says nothing about
-the prompts of others. The logits are those of a prefill of the whole prompt, up to rounding.
+the prompts of others. The logits are those of a prefill of the whole prompt, up to rounding. A copy that fails, mostly
+for lack of memory, empties the cache and costs time only.
 Cost: a copy of the KV cache of the common part, and of each prompt that is kept.
 Source: Kwon et al. 2023 (vLLM); Zheng et al. 2024 (SGLang) keep blocks and a tree of them.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +22,8 @@ from structgen.protocols import capabilities_of
 from .prefix_logits import common_length
 
 __all__ = ["PrefixCache"]
+
+logger = logging.getLogger(__name__)
 
 _LEAST_TOKENS = 32
 """A prompt with fewer tokens in common is read whole. One is kept only if it has this many that no kept prompt has."""
@@ -53,7 +57,9 @@ class PrefixCache:
         if key is None or common < _LEAST_TOKENS:
             return None
         self._sessions.move_to_end(key)
-        session = self._sessions[key].fork([0])
+        session = self._copy(self._sessions[key])
+        if session is None:
+            return None
         if common < len(key[1]):
             session.rollback(0, len(key[1]) - common)
         return session, common
@@ -68,10 +74,11 @@ class PrefixCache:
             return
         if key is not None and common == len(key[1]):
             self._evict(key)  # the new one begins with it
-        self.tokens += len(prompt)
-        self._sessions[scope, tuple(prompt)] = session.fork([0])
-        while self.tokens > self.most_tokens:
+        while self.tokens + len(prompt) > self.most_tokens:
             self._evict(next(iter(self._sessions)))
+        if (copied := self._copy(session)) is not None:
+            self._sessions[scope, tuple(prompt)] = copied
+            self.tokens += len(prompt)
 
     def clear(self) -> None:
         """Forget all prompts."""
@@ -85,6 +92,15 @@ class PrefixCache:
             if key[0] == scope and (common := common_length(key[1], prompt)) > length:
                 best, length = key, common
         return best, length
+
+    def _copy(self, session: Any) -> Any:
+        """Return a copy of a session of one row; None, and an empty cache, if that fails."""
+        try:
+            return session.fork([0])
+        except Exception:
+            logger.exception("the cache of prompts is emptied, because a copy of a prompt failed")
+            self.clear()
+            return None
 
     def _evict(self, key: tuple[Any, tuple[int, ...]]) -> None:
         del self._sessions[key]

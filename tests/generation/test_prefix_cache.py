@@ -103,6 +103,32 @@ def test_a_longer_prompt_replaces_the_one_that_it_begins_with() -> None:
     assert cache.tokens == 100
 
 
+class Full:
+    """A session that cannot be copied, as on a device without free memory."""
+
+    def __init__(self, session: Any) -> None:
+        self.capabilities = session.capabilities
+
+    def fork(self, rows: list[int]) -> Any:
+        raise RuntimeError("out of memory")
+
+
+def test_a_copy_that_fails_empties_the_cache_and_fails_nothing() -> None:
+    model: Any = Model("llama")
+    cache = PrefixCache(200 * 1024, 1024)
+    prompts = [[2 + number, *SYSTEM] for number in range(5)]
+    cache.keep(SYSTEM, None, model.start([SYSTEM]))
+    for prompt in prompts:
+        cache.keep(prompt, None, Full(model.start([prompt])))
+        assert (len(cache), cache.tokens) == (0, 0)
+    cache.keep(prompts[0], None, model.start([prompts[0]]))
+    assert (len(cache), cache.tokens) == (1, 61)
+    ((key, session),) = cache._sessions.items()
+    cache._sessions[key] = Full(session)
+    assert cache.start([*prompts[0], 5], None) is None
+    assert (len(cache), cache.tokens) == (0, 0)
+
+
 def test_a_prompt_beyond_the_memory_is_not_kept() -> None:
     model: Any = Model("llama")
     cache = PrefixCache(50 * 1024, 1024)
