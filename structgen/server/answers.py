@@ -7,6 +7,7 @@ string), "tool_calls" for complete calls, "length" for a text that was cut off, 
 from __future__ import annotations
 
 import codecs
+import math
 import secrets
 import time
 from bisect import bisect_left, bisect_right
@@ -28,6 +29,7 @@ __all__ = [
     "Choice",
     "choice_of",
     "failure",
+    "finite",
     "new_call_id",
     "token_spans",
     "unreadable_turn",
@@ -195,8 +197,8 @@ def choice_of(request: CompletionRequest, sequence: SequenceRow, vocabulary: Any
     if request.details:
         choice.details = {
             "finish": finish,
-            "logprob": row.logprob,
-            "log_weight": row.log_weight,
+            "logprob": finite(row.logprob),
+            "log_weight": finite(row.log_weight),
             "forced_tokens": row.forced_tokens,
             "seed": list(row.seed),
         }
@@ -246,6 +248,11 @@ def _legacy(scored: list[dict[str, Any]], *, has_top: bool) -> dict[str, Any]:
         "top_logprobs": top if has_top else None,
         "text_offset": offsets,
     }
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number that JSON can write; None for a probability of 0."""
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 def unreadable_turn(error: OutputInvalid) -> ApiError:

@@ -19,7 +19,7 @@ from structgen.extras import needed
 
 from .answers import Answer, choice_of, failure, usage_of
 from .completion_request import CompletionRequest, Endpoint
-from .errors import ApiError, bad_request
+from .errors import ApiError, ShuttingDown, bad_request
 from .paths import ENDPOINTS, OPEN_PATHS, path_in_app
 from .prompt_threads import SHORT
 from .request_ids import REQUEST_ID_HEADER, RequestIds, report_failure, request_id
@@ -194,12 +194,18 @@ class _Gate:
     def _may_enter(self, scope: Any) -> bool:
         if not self._keys:
             return True
-        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        kind, _, key = given.partition(b" ")
-        digest = _digest(key.strip())
+        key = _key_in(scope)
+        digest = _digest(b"" if key is None else key)
         # subtle: every key is compared, so that the time reveals nothing.
-        found = [hmac.compare_digest(digest, key) for key in self._keys]
-        return kind.lower() == b"bearer" and any(found)
+        found = [hmac.compare_digest(digest, known) for known in self._keys]
+        return key is not None and any(found)
+
+
+def _key_in(scope: Any) -> bytes | None:
+    """Return the API key that a request sends, if any."""
+    given: bytes = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    kind, _, key = given.partition(b" ")
+    return key.strip() if kind.lower() == b"bearer" else None
 
 
 def _digest(key: bytes) -> bytes:
@@ -241,6 +247,11 @@ async def _answer(service: Service, request: Request, endpoint: Endpoint) -> Res
             answer = await _unless_gone(request, _whole(service, completion, client), deadline)
         except _ClientGone:
             return Response(status_code=_GONE)
+        except (ShuttingDown, RuntimeError) as error:
+            # The service has closed the thread that the request would have used next.
+            if isinstance(error, RuntimeError) and not service.is_closed:
+                raise
+            raise ApiError(503, "the server is shutting down", code="draining") from None
         return JSONResponse(answer)
 
 
@@ -341,8 +352,10 @@ class _Stream(StreamingResponse):
 
 def _client_of(request: Request) -> str:
     """Return who sent a request, for fair turns: its key, or its address."""
-    key = request.headers.get("authorization") if request.app.state.service.settings.api_keys else None
-    return key or (request.client.host if request.client else "")
+    key = _key_in(request.scope) if request.app.state.service.settings.api_keys else None
+    if key is not None:  # however its header is written
+        return _digest(key).hex()
+    return request.client.host if request.client else ""
 
 
 async def _body(request: Request, most: int) -> bytes:

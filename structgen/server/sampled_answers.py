@@ -17,7 +17,7 @@ from structgen.serving.compiler import CompiledConstraint
 from structgen.serving.isolatable_constraint import IsolatableConstraint
 from structgen.vocabulary import Vocabulary
 
-from .answers import Choice, whole_turn
+from .answers import Choice, finite, whole_turn
 from .completion_request import CompletionRequest
 from .errors import bad_request
 from .model_thread import ModelThread
@@ -94,7 +94,7 @@ def draw_choices(
             spelled = spell(draw.tokens).decode("utf-8", "replace")
             turn = whole_turn(reader, spelled, is_cut_off=constraint is None)
             text, calls, reasoning = turn.text, turn.calls, turn.reasoning
-        details = {"weight": float(posterior.weights[index]), "logprob": _finite(draw.log_prob)}
+        details = {"weight": float(posterior.weights[index]), "logprob": finite(draw.log_prob)}
         choices.append(Choice(text, "tool_calls" if calls else "stop", calls, reasoning, details=details))
     return choices, tokens, _report(posterior, request.sampler.name)
 
@@ -114,7 +114,7 @@ def _report(posterior: Any, name: str) -> dict[str, Any]:
         "sampler": name,
         "draws": len(posterior.draws),
         "effective": float(posterior.ess),
-        "log_z": _finite(posterior.log_z),
+        "log_z": finite(posterior.log_z),
         "model_calls": account.calls,
         "stopped": account.stopped,
         "texts": [
@@ -122,7 +122,3 @@ def _report(posterior: Any, name: str) -> dict[str, Any]:
             for text in posterior.merged[:_MOST_SHOWN]
         ],
     }
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

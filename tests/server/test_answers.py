@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from structgen import Vocabulary
-from structgen.server.answers import token_spans, whole_turn
+from structgen.server.answers import finite, token_spans, whole_turn
 from structgen.tools.partial_turn import PartialTurn
 
 from .calls import as_schema, ask
@@ -27,6 +28,11 @@ def test_completions(client: Any) -> None:
         client.completions.create(model=NAME, prompt="Once upon a", max_tokens=5, seed=1, stream=True)
     )
     assert "".join(one.choices[0].text for one in parts) == choice.text
+
+
+def test_details_are_valid_json_for_a_probability_of_0() -> None:
+    shown = [finite(value) for value in (-1.5, None, -math.inf, math.nan)]
+    assert json.dumps(shown, allow_nan=False) == "[-1.5, null, null, null]"
 
 
 def test_logprobs_of_chats(client: Any) -> None:

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 import weakref
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import openai
@@ -17,6 +18,8 @@ import pytest
 from structgen.errors import (
     OptionError,
 )
+from structgen.server.app import _client_of, make_app
+from structgen.server.service import Service
 from structgen.server.settings import ServerSettings
 
 from .asgi import call
@@ -45,9 +48,6 @@ CLOSED = [
 
 @pytest.fixture(scope="module")
 def app(model: Any) -> Iterator[Any]:
-    from structgen.server.app import make_app
-    from structgen.server.service import Service
-
     service = Service(model, ServerSettings(model_name=NAME, api_keys=(KEY,), compilers=0))
     service.start()
     yield make_app(service, owns=False)
@@ -102,6 +102,40 @@ def test_all_but_two_paths_need_the_key(app: Any, how: str) -> None:
     assert status == 200 and body["status"] == "ok"
     status, page = ask("/metrics")
     assert status == 200 and b"structgen_requests" in page
+
+
+def test_a_key_is_one_client_however_its_header_is_written() -> None:
+    """Otherwise one key could take the turns of many clients."""
+    from starlette.requests import Request
+
+    app = SimpleNamespace(
+        state=SimpleNamespace(service=SimpleNamespace(settings=ServerSettings(api_keys=("k",))))
+    )
+
+    def client(header: bytes) -> str:
+        scope = {"type": "http", "app": app, "headers": [(b"authorization", header)], "client": ("::1", 5)}
+        return _client_of(Request(scope))
+
+    written = [b"Bearer k", b"bearer k", b"BEARER   k", b"Bearer k "]
+    assert len({client(header) for header in written}) == 1
+    assert client(b"Bearer k") != client(b"Bearer K") and "k" not in client(b"Bearer k")
+
+
+def test_a_request_between_two_threads_when_the_server_ends_gets_503(model: Any) -> None:
+    service = Service(model, ServerSettings(model_name=NAME, compilers=0))
+    service.start()
+    service.close()
+    service.is_draining = False  # the request was taken before
+    app = make_app(service, owns=False)
+    body = json.dumps({"model": NAME, "prompt": [1, 2], "max_tokens": 2}).encode()
+    for _ in range(2):
+        status, shown = call(app, "/v1/completions", method="POST", body=body)
+        assert (status, shown["error"]["code"]) == (503, "draining")
+        service._prompts.run = _at_once  # type: ignore[method-assign]
+
+
+async def _at_once(client: str, size: int, work: Any) -> Any:
+    return [1, 2]
 
 
 def test_a_server_that_stopped_is_released(model: Any) -> None:
