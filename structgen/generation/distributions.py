@@ -124,12 +124,14 @@ def scaled_logits(logits: Array, temperature: float) -> Array:
     """
     if temperature == 1:
         return logits
+    quotients: Array
     if temperature >= _LOW_TEMPERATURE:
-        return logits / logits.dtype.type(temperature)
+        quotients = logits / logits.dtype.type(temperature)
+        return quotients
     if not logits.size or (peak := float(logits.max())) == -math.inf:
         return logits
     with np.errstate(over="ignore"):  # a quotient of minus infinity is a probability of 0
-        quotients: Array = (logits.astype(np.float64) - peak) / temperature
+        quotients = (logits.astype(np.float64) - peak) / temperature
     return quotients
 
 
