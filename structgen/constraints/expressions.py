@@ -167,10 +167,11 @@ def concat(parts: Iterable[RE]) -> RE:
     run: list[str] = []
     for outer in parts:
         for part in outer[1] if outer[0] == "concat" else (outer,):
-            if part[0] == "literal":
+            kind = part[0]
+            if kind == "literal":
                 run.append(part[1])
                 continue
-            if part == NOTHING:
+            if kind == "empty":
                 return NOTHING
             if run:
                 _check_characters(run)
@@ -178,14 +179,15 @@ def concat(parts: Iterable[RE]) -> RE:
                 run = []
                 if text:
                     result.append(("literal", text))
-            if part == TEXT and result and result[-1] == TEXT:
+            if kind == "text" and result and result[-1] == TEXT:
                 continue
             result.append(part)
-    _check_characters(run)
     _check_parts(result)
-    text = "".join(run)
-    if text or not result:
-        result.append(("literal", text))
+    if run or not result:
+        _check_characters(run)
+        text = "".join(run)
+        if text or not result:
+            result.append(("literal", text))
     return result[0] if len(result) == 1 else ("concat", tuple(result))
 
 
@@ -379,6 +381,10 @@ def _any(results: Sequence[bool | None]) -> bool | None:
 
 def has_look(part: RE) -> bool:
     """Return whether the meaning of `part` depends on the text around it."""
+    while part[0] in ("repeat", "complement"):
+        part = part[1]
+    if part[0] not in ("concat", "alternate", "intersect"):
+        return part[0] in ("look", "boundary")  # most parts are characters, and need no search
     return any(node[0] in ("look", "boundary") for node in _outside_scopes(part))
 
 

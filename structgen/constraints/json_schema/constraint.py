@@ -194,11 +194,27 @@ def json_schema(
         >>> sg.json_schema({"type": "integer", "minimum": 10}).minimal()
         10
     """
-    chosen = make_options(options)
-    ir, opened = read_schema(parse_schema(schema), chosen, registry)
+    return constraint_of_parsed(parse_schema(schema), schema, make_options(options), registry)
+
+
+def constraint_of_parsed(
+    parsed: JsonValue,
+    schema: str | bytes | dict[str, Any] | bool,
+    options: JsonSchemaOptions,
+    registry: Registry | None = None,
+) -> JsonSchemaConstraint:
+    """Return `json_schema` of a schema that `parse_schema` has already parsed.
+
+    Args:
+        parsed: What `parse_schema` returned for `schema`.
+        schema: The schema as it was given.
+        options: The options of `json_schema`.
+        registry: See `json_schema`.
+    """
+    ir, opened = read_schema(parsed, options, registry)
     if registry is not None or not opened.is_in_place:
-        return JsonSchemaConstraint(ir, chosen)
-    return JsonSchemaConstraint(ir, chosen, _source(schema, opened.pointers))
+        return JsonSchemaConstraint(ir, options)
+    return JsonSchemaConstraint(ir, options, _source(schema, opened.pointers))
 
 
 def part_of_schema(schema: dict[str, Any], names: Sequence[str], **options: object) -> JsonSchemaConstraint:

@@ -78,7 +78,10 @@ def _parts(expression: RE) -> tuple[RE, ...]:
 
 
 def _remove_from_branch(branch: RE, before: RE, after: RE) -> RE:
-    parts = [before, *_sort_conditions(_parts(branch)), after]
+    own = _parts(branch)
+    if len(own) > 1 and own[0] == START and own[-1] == END and not any(map(has_look, own[1:-1])):
+        return _absorb(own[1:-1])  # most patterns
+    parts = [before, *_sort_conditions(own), after]
     unknown = _resolve_boundaries(parts)
     cases = _boundary_cases(parts, unknown) if len(unknown) <= 2 else [parts]
     expanded = ([_expand_boundaries(part) for part in case[1:-1]] for case in cases)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,3 +75,13 @@ def test_the_core_agrees_with_the_twin(pattern: str, samples: list[str]) -> None
             continue
         for text in ["", *samples]:
             assert space.matches(state, text.encode()) == accepts(expression, text), (pattern, text)
+
+
+@pytest.mark.parametrize(
+    "inside", ["a|b", "(?:a|b)", "a*b{2,3}", "(?:^a)?b", "a\\b", "(?=a).", ".(?<=a)", "", "^a$", "a$|^b"]
+)
+def test_a_pattern_between_anchors_means_what_re_says(inside: str) -> None:
+    """The short way for ``^...$`` is right, also if there are other conditions inside."""
+    pattern = f"^{inside}$"
+    for text in ("", "a", "b", "aa", "ab", "abb", "bb", "bbb", "aabbb", "ba"):
+        assert accepts(pattern_language(pattern), text) == (re.search(pattern, text) is not None), text
