@@ -3,9 +3,11 @@
 Why: a server for strangers compiles what they send, and one of them must not stop the others. Each new spec is first
 compiled in a worker process under limits of time and memory (`probes`). What passes is compiled here: in the engine
 that all constraints share if it was quick there, in an engine of its own, with its own lock, if a mask was slow, and
-not at all if building its automaton would hold up the process.
+not at all if building its automaton would hold up the process. A spec whose form shows that it is harmless
+(`simple_specs`) is compiled here at once, in the CPU time that a probed one may take here.
 Invariant: the cache is bounded by number and by memory.
-Cost: a known spec is a look-up; a new one takes a round trip to the worker and twice its compile time.
+Cost: a known spec is a look-up, a simple one takes its compile time, and any other twice that and a round trip to the
+worker.
 """
 
 from __future__ import annotations
@@ -17,16 +19,17 @@ from typing import Any
 from structgen import _core
 from structgen.constraints.base import Constraint
 from structgen.constraints.failures import limit_exceeded
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, StructgenError
 from structgen.matcher import Matcher
 from structgen.tools.forms import Forms
 from structgen.vocabulary import Vocabulary
 
 from .closing import KeptNeeds
 from .limits import RequestLimits
-from .probe import ProbeResult, serving_vocabulary
+from .probe import DeferredConstraint, ProbeResult, serving_vocabulary, special_names
 from .probes import SECONDS, CompileProbes, CompilerStats, ProbeJob
 from .requests import Kind, spec_text
+from .simple_specs import simple_constraint
 
 __all__ = [
     "MASK_BYTES",
@@ -89,6 +92,32 @@ class ConstraintCompiler(CompileProbes[CompiledConstraint]):
         is_slow = probe.slowest_mask > self.limits.slow_mask_seconds
         return install(job, probe, self.vocabulary, self.limits, is_slow=is_slow)
 
+    def _install_unprobed(self, job: ProbeJob[CompiledConstraint]) -> CompiledConstraint | None:
+        """Compile a spec whose form shows that it is harmless, in the CPU time that a probed one may take here."""
+        if job.kind not in ("json", "structural_tag"):
+            return None
+        limits, specials = self.limits, special_names(self.vocabulary)
+        size = _size(job)
+        if size > limits.max_bytes:
+            return None
+        most = limits.install_seconds_for(size)
+        try:
+            with _core.CallLimits(cpu_seconds=2 * most):  # reading does not hold the interpreter
+                read = simple_constraint(job.kind, job.spec, limits, specials)
+                if read is None:
+                    return None
+                ir = read.lower()
+            with _core.CallLimits(cpu_seconds=most):
+                program = self.vocabulary.engine.compile(ir)
+                if program.empty_parts() is not None:
+                    return None
+                _core.Matcher(program).mask()  # the slowest one; it is kept for the requests
+        except (StructgenError, _core.LimitError, RecursionError):
+            return None  # the probe says what is wrong, or takes its time
+        # subtle: without the IR, which is many times as large as the spec.
+        kept = DeferredConstraint(job.kind, job.spec, limits, specials, read.describe())
+        return CompiledConstraint(job.kind, job.key, kept, self.vocabulary, program, False, {})
+
     def _mask_bytes(self) -> int:
         return self.vocabulary.engine.mask_memory
 
@@ -118,7 +147,7 @@ def _compile(
 
 def check_build_time(job: ProbeJob[Any], probe: ProbeResult, limits: RequestLimits) -> None:
     """Raise `LimitExceeded` if the automaton takes too long to build in a process that serves others."""
-    size = 0 if job.kind == "json_object" else len(spec_text(job.spec).encode("utf-8", "surrogatepass"))
+    size = 0 if job.kind == "json_object" else _size(job)
     most = limits.install_seconds_for(size)
     if probe.install_seconds > most:
         raise LimitExceeded(
@@ -127,3 +156,8 @@ def check_build_time(job: ProbeJob[Any], probe: ProbeResult, limits: RequestLimi
             limit="install_seconds",
             hint="Send a smaller one; the operator of the server can raise install_seconds.",
         )
+
+
+def _size(job: ProbeJob[Any]) -> int:
+    """Return the bytes of a spec."""
+    return len(spec_text(job.spec).encode("utf-8", "surrogatepass"))

@@ -190,7 +190,8 @@ def probe_compile(kind: Kind, spec: Any, vocabulary: Vocabulary, limits: Request
     except _core.LimitError as error:
         raise limit_exceeded(error, constraint.describe()) from None
     install = thread_time() - started
-    compile_constraint(constraint, vocabulary)  # explains why a constraint is empty
+    if program.empty_parts() is not None:
+        compile_constraint(constraint, vocabulary)  # raises the error that explains why
     slowest = _slowest_mask(program, vocabulary)
     least = _least_tokens(program)
     forms = constraint.forms if isinstance(constraint, ToolTurn) else {}

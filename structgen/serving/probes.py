@@ -22,7 +22,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Any, Generic, TypeVar
 
@@ -30,6 +30,7 @@ from structgen._sandbox.priority import SlowWork
 from structgen.errors import LimitExceeded, OptionError, StructgenError
 from structgen.vocabulary import Vocabulary
 
+from .compiler_stats import SECONDS, CompilerStats
 from .fair_queue import FairQueue
 from .limits import DEFAULT_LIMITS, RequestLimits
 from .probe import ProbeResult, probe_compile, serving_vocabulary
@@ -40,8 +41,6 @@ from .wire import crash
 
 __all__ = ["SECONDS", "CompileProbes", "CompilerStats", "ProbeFuture", "ProbeJob"]
 
-SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Upper bounds of the buckets of `CompilerStats.compile_seconds`; one more bucket holds longer times."""
 _SPARE_SECONDS = 60.0
 _RETRY_SECONDS = 1.0
 """Pause after a worker did not start."""
@@ -49,28 +48,6 @@ _RETRY_SECONDS = 1.0
 logger = logging.getLogger(__name__)
 
 Outcome = TypeVar("Outcome")
-
-
-@dataclass
-class CompilerStats:
-    """Counts since the start; a consistent copy."""
-
-    hits: int = 0
-    misses: int = 0
-    joined: int = 0
-    """Requests that waited for an equal spec in flight."""
-    refused: int = 0
-    timed_out: int = 0
-    slow: int = 0
-    """Specs with an engine or a matcher process of their own."""
-    preempted: int = 0
-    """Specs whose probe made way for others."""
-    worker_starts: int = 0
-    entries: int = 0
-    mask_bytes: int = 0
-    compile_seconds: list[int] = field(default_factory=lambda: [0] * (len(SECONDS) + 1))
-    """Number of specs by compile time, in the buckets of `SECONDS`; not cumulative."""
-    compile_seconds_sum: float = 0.0
 
 
 class ProbeFuture(Future[Outcome]):
@@ -165,11 +142,14 @@ class CompileProbes(ABC, Generic[Outcome]):
         """
         future: ProbeFuture[Outcome] = ProbeFuture()
         try:
-            self._enter(kind, spec, future, client)
+            job = self._enter(kind, spec, future, client)
         except StructgenError as error:
             with self._lock:
                 self._stats.refused += 1
             future.set_exception(error)
+        else:
+            if job is not None:
+                self._queue(job)
         return future
 
     def stop_waiting(self, future: ProbeFuture[Outcome]) -> bool:
@@ -180,8 +160,36 @@ class CompileProbes(ABC, Generic[Outcome]):
 
     def result(self, kind: Kind, spec: Any) -> Outcome:
         """Probe a spec and wait for the outcome. Raises `StructgenError` if it is refused."""
+        future: ProbeFuture[Outcome] = ProbeFuture()
+        try:
+            job = self._enter(kind, spec, future, "")
+        except StructgenError:
+            with self._lock:
+                self._stats.refused += 1
+            raise
+        if job is not None and not self._resolve_unprobed(job):
+            self._queue(job)
         seconds = self.limits.compile_seconds * (1 + self.limits.max_pending) + _SPARE_SECONDS
-        return self.submit(kind, spec).result(seconds)
+        return future.result(seconds)
+
+    def _resolve_unprobed(self, job: ProbeJob[Outcome]) -> bool:
+        """Resolve a job without a probe, on the caller's thread. Return False if it needs one."""
+        begin = perf_counter()
+        try:
+            outcome = self._install_unprobed(_begun(job))
+        except Exception:  # the probe reports it, and the job must not stay unresolved
+            logger.exception("compiling a constraint without a probe failed")
+            outcome = None
+        if outcome is None:
+            return False
+        with self._lock:
+            self._stats.unprobed += 1
+        self._resolve(job, outcome, perf_counter() - begin)
+        return True
+
+    def _install_unprobed(self, job: ProbeJob[Outcome]) -> Outcome | None:
+        """Return what is kept of a spec that needs no probe; None if it needs one."""
+        return None
 
     def wait_until_ready(self) -> None:
         """Wait until one worker has started.
@@ -241,8 +249,10 @@ class CompileProbes(ABC, Generic[Outcome]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _enter(self, kind: Kind, spec: Any, future: ProbeFuture[Outcome], client: str) -> None:
-        """Answer from the cache, join a job in flight, or add a job."""
+    def _enter(
+        self, kind: Kind, spec: Any, future: ProbeFuture[Outcome], client: str
+    ) -> ProbeJob[Outcome] | None:
+        """Answer from the cache, join a job in flight, or return a new job, which is in flight from now on."""
         key = _key(kind, spec)
         deadline = monotonic() + self._queue_seconds
         if self._queue_seconds:
@@ -259,7 +269,7 @@ class CompileProbes(ABC, Generic[Outcome]):
                     future.set_exception(detached(known))
                 else:
                     future.set_result(known)
-                return
+                return None
             running = self._in_flight.get(key)
             if running is not None:
                 self._stats.joined += 1
@@ -267,7 +277,7 @@ class CompileProbes(ABC, Generic[Outcome]):
                     future.started = monotonic()
                 running.waiting.append(future)
                 running.deadline = deadline
-                return
+                return None
             if len(self._in_flight) >= self.limits.max_pending:
                 raise LimitExceeded(
                     f"{len(self._in_flight)} constraints wait to be compiled, and more are refused",
@@ -276,6 +286,15 @@ class CompileProbes(ABC, Generic[Outcome]):
                 )
             self._stats.misses += 1
             job = self._in_flight[key] = ProbeJob(kind, spec, key, [future], client, deadline)
+            return job
+
+    def _queue(self, job: ProbeJob[Outcome]) -> None:
+        """Let a job wait for a worker."""
+        with self._lock:
+            if self._is_closed:
+                return  # all futures have failed
+            for future in job.waiting:
+                future.started = None
             self._jobs.append(job)
             self._lock.notify()
 

@@ -12,8 +12,9 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.choice import choice
 from structgen.constraints.grammar.builders import ebnf, gbnf, lark
 from structgen.constraints.grammar.wrong_notation import error_if_gbnf
-from structgen.constraints.json_schema import json_schema
-from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
+from structgen.constraints.json_schema.constraint import JsonSchemaConstraint, constraint_of_parsed
+from structgen.constraints.json_schema.options import make_options
+from structgen.constraints.json_schema.parsing import parse_schema
 from structgen.constraints.json_schema.unique_keys import loads_unique
 from structgen.constraints.regex import regex
 from structgen.errors import (
@@ -25,6 +26,7 @@ from structgen.errors import (
     SchemaInvalid,
     a_kind,
 )
+from structgen.ir.schema import JsonValue
 
 from .limits import RequestLimits
 
@@ -50,6 +52,7 @@ def schema_constraint(
     ordered: bool | None = None,
     whitespace: Any = None,
     closed: bool = False,
+    parsed: JsonValue = None,
 ) -> JsonSchemaConstraint:
     """Return the constraint of a JSON Schema, written in the form of JSON that the limits choose.
 
@@ -59,19 +62,23 @@ def schema_constraint(
         ordered: Write keys in declared order; None is the limits' choice.
         whitespace: A setting of white space; None is the limits' choice.
         closed: Objects that declare their keys have no others, unless the schema mentions others.
+        parsed: What `parse_schema` returned for the schema, if it was called before.
 
     Raises:
         StructgenError: The schema is invalid or has an unsupported keyword.
     """
     if not isinstance(schema, (str, bytes, bytearray, dict, bool)):
         raise SchemaInvalid(f"a schema is an object, a boolean or JSON text, not {a_kind(schema)}")
-    return json_schema(
-        bytes(schema) if isinstance(schema, bytearray) else schema,
-        whitespace=limits.whitespace if whitespace is None else whitespace,
-        ordered=limits.ordered if ordered is None else ordered,
-        integers=limits.integers,
-        closed=closed,
+    given = bytes(schema) if isinstance(schema, bytearray) else schema
+    options = make_options(
+        {
+            "whitespace": limits.whitespace if whitespace is None else whitespace,
+            "ordered": limits.ordered if ordered is None else ordered,
+            "integers": limits.integers,
+            "closed": closed,
+        }
     )
+    return constraint_of_parsed(parse_schema(given) if parsed is None else parsed, given, options)
 
 
 def grammar_constraint(source: Any) -> Constraint:
