@@ -48,8 +48,8 @@ _ANNOTATIONS = frozenset(
     ("$comment", "title", "description", "default", "examples", "readOnly", "writeOnly", "deprecated")
 )
 _DEFINITIONS = frozenset(("$defs", "definitions"))
-_BESIDE_BRANCHES = _ANNOTATIONS | _DEFINITIONS | {"$schema", "type", "anyOf", "oneOf"}
-_BESIDE_REF = _ANNOTATIONS | _DEFINITIONS | {"$schema", "$ref"}
+_WITH_BRANCHES = _ANNOTATIONS | _DEFINITIONS | {"$schema", "type", "anyOf", "oneOf"}
+_WITH_REF = _ANNOTATIONS | _DEFINITIONS | {"$schema", "$ref"}
 _DIALECTS = frozenset(
     f"{scheme}://json-schema.org/{name}"
     for scheme in ("http", "https")
@@ -162,7 +162,7 @@ def _types(schema: _Schema) -> int | None:
 
 
 def _tag(schema: _Schema) -> tuple[str, str] | None:
-    """Return the first key of an object and its constant; None if there is none, or the key is optional."""
+    """Return the first key of an object and its constant; None if it has no such key, or the key is optional."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict) or not properties or not isinstance(required, list):
         return None
@@ -263,14 +263,14 @@ def _is_schema(walk: _Walk, value: Any, schema: _Schema) -> bool:
 def _are_branches(walk: _Walk, value: Any, schema: _Schema) -> bool:
     if not isinstance(value, list) or len(value) > _MOST_BRANCHES:
         return False
-    if not schema.keys() <= _BESIDE_BRANCHES or ("anyOf" in schema and "oneOf" in schema):
+    if not schema.keys() <= _WITH_BRANCHES or ("anyOf" in schema and "oneOf" in schema):
         return False
     walk.pending.extend(value)
     return walk.excludes_others(value, _types(schema))
 
 
 def _is_reference(walk: _Walk, value: Any, schema: _Schema) -> bool:
-    return schema.keys() <= _BESIDE_REF and walk.target(schema) is not None
+    return schema.keys() <= _WITH_REF and walk.target(schema) is not None
 
 
 def _are_definitions(walk: _Walk, value: Any, schema: _Schema) -> bool:

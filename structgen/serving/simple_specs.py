@@ -124,7 +124,7 @@ def _is_text(given: Any) -> bool:
 
 
 def _are_different(begins: list[Any]) -> bool:
-    """Return whether all are texts of which none begins with another, so that one tag remains after its begin."""
+    """Return whether all are texts and no text begins with another, so that one tag remains after its begin."""
     if not all(_is_text(begin) and begin for begin in begins):
         return False
     ordered = sorted(begins)
