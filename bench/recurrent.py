@@ -3,9 +3,9 @@
     python -m bench.recurrent [--models mamba2 bamba jamba lfm2] [--texts 8]
 
 The models are tiny, with random weights and the embedded model's vocabulary. Each writes JSON under a schema, without
-and with draft tokens; the texts must be the same. Then a tiny Llama writes the same texts, because its logits are
-replaced by ones that allow nothing else, with the same drafters. A state that cannot be cropped is put back and read
-again together with the next pass, so both should need the same number of passes. docs/speculation.md has the figures.
+drafts, with draft tokens and with draft trees; the texts must be the same. Then a tiny Llama writes the same texts,
+because its logits are replaced by ones that allow nothing else, with the same drafters. A rejected draft costs no pass
+of its own, so both should need the same number of passes. docs/speculation.md has the figures.
 The exit status is 1 if a text differs.
 """
 
@@ -30,43 +30,48 @@ from structgen.vocabulary import Vocabulary
 
 from .speculation.tasks import EXTRACTED, extraction_prompt
 
-__all__ = ["main"]
+__all__ = ["main", "tiny_config"]
 
 _DRAFTS, _MOST_TOKENS = 6, 120
-_SIZES = {
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 4096,
-}
 
 
-def _config(name: str, size: int) -> Any:
+def tiny_config(name: str, size: int, hidden: int = 64, layers: int = 2) -> Any:
+    """Return the configuration of a model with `size` tokens, with a state of 16 numbers for each channel."""
     import transformers as hf
 
     common: dict[str, Any] = {"vocab_size": size, "pad_token_id": 0}
-    mixer = {"mamba_d_state": 16, "mamba_n_heads": 8, "mamba_d_head": 16}
+    sizes: dict[str, Any] = {
+        "hidden_size": hidden,
+        "intermediate_size": hidden * 3 // 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 4096,
+    }
+    heads = hidden // 8  # of 16 channels each, in the inner size of twice the hidden one
+    attended = range(1, layers, 2)
     match name:
         case "llama":
-            return hf.LlamaConfig(**common, **_SIZES, num_hidden_layers=2)
+            return hf.LlamaConfig(**common, **sizes, num_hidden_layers=layers)
         case "mamba2":
             return hf.Mamba2Config(
                 **common,
-                hidden_size=64,
-                num_hidden_layers=2,
+                hidden_size=hidden,
+                num_hidden_layers=layers,
                 state_size=16,
-                num_heads=8,
+                num_heads=heads,
                 head_dim=16,
                 n_groups=1,
             )
         case "bamba":
-            return hf.BambaConfig(**common, **_SIZES, **mixer, num_hidden_layers=2, attn_layer_indices=[1])
+            mixer = {"mamba_d_state": 16, "mamba_n_heads": heads, "mamba_d_head": 16}
+            return hf.BambaConfig(
+                **common, **sizes, **mixer, num_hidden_layers=layers, attn_layer_indices=list(attended)
+            )
         case "jamba":
             return hf.JambaConfig(
                 **common,
-                **_SIZES,
-                num_hidden_layers=2,
+                **sizes,
+                num_hidden_layers=layers,
                 attn_layer_period=2,
                 attn_layer_offset=1,
                 mamba_d_state=16,
@@ -75,8 +80,8 @@ def _config(name: str, size: int) -> Any:
                 use_mamba_kernels=False,
             )
         case "lfm2":
-            layers = ["conv", "full_attention", "conv"]
-            return hf.Lfm2Config(**common, **_SIZES, num_hidden_layers=3, layer_types=layers)
+            types = ["full_attention" if layer in attended else "conv" for layer in range(layers + 1)]
+            return hf.Lfm2Config(**common, **sizes, num_hidden_layers=layers + 1, layer_types=types)
     raise ValueError(f"there is no model {name!r}")
 
 
@@ -91,7 +96,7 @@ class _Tiny:
 
         torch.manual_seed(0)
         self.vocabulary = vocabulary
-        self.model = AutoModelForCausalLM.from_config(_config(name, vocabulary.size)).eval()
+        self.model = AutoModelForCausalLM.from_config(tiny_config(name, vocabulary.size)).eval()
         self.passes = 0
         self.model.register_forward_hook(self._count)
 
@@ -156,11 +161,14 @@ class _Task:
     constraint: sg.Constraint
     seed: int
 
-    def write(self, model: _Tiny, *, drafts: bool, temperature: float = 1.0) -> tuple[Generation, int]:
+    def write(
+        self, model: _Tiny, *, drafts: bool, trees: bool = False, temperature: float = 1.0
+    ) -> tuple[Generation, int]:
         """Return the generation and the number of forward passes."""
         before = model.passes
         options = SamplingOptions(seed=self.seed, temperature=temperature, max_tokens=_MOST_TOKENS)
-        drafting = Speculation(controller=Fixed(_DRAFTS)).start(model) if drafts else None
+        speculation = Speculation(controller=Fixed(_DRAFTS), branching=trees)
+        drafting = speculation.start(model) if drafts else None
         matcher = Matcher(self.constraint, model.vocabulary)
         (found,) = generate_tokens(model, [self.prompt], [matcher], options, drafting=drafting)  # type: ignore[arg-type]
         return found, model.passes - before
@@ -177,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     all_differing = 0
     for name in options.models:
         model = _Tiny(name, vocabulary)
-        plain = drafted = replayed = tokens = differing = 0
+        plain = drafted = branched = replayed = tokens = differing = 0
         for number in range(options.texts):
             kind, texts = EXTRACTED[number % len(EXTRACTED)]
             prompt = vocabulary.encode(extraction_prompt(kind, texts[number % len(texts)]).encode()) or []
@@ -186,13 +194,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             plain += passes
             with_drafts, passes = task.write(model, drafts=True)
             drafted += passes
+            with_trees, passes = task.write(model, drafts=True, trees=True)
+            branched += passes
             replaying.text = [*alone.tokens, *([] if alone.end_token is None else [alone.end_token])]
             again, passes = task.write(replaying, drafts=True, temperature=0.0)
             replayed += passes
-            differing += not alone.tokens == with_drafts.tokens == again.tokens
+            differing += not alone.tokens == with_drafts.tokens == with_trees.tokens == again.tokens
             tokens += len(alone.tokens)
         print(
-            f"{name}: {tokens} tokens in {plain} passes without drafts, {drafted} with; Llama {replayed} "
+            f"{name}: {tokens} tokens in {plain} passes without drafts, {drafted} with, {branched} with trees; "
+            f"Llama {replayed} "
             f"({drafted / replayed:.3f} times as many); {differing} texts differ",
             flush=True,
         )

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["mixers_of", "reading_runs"]
+__all__ = ["mixers_of", "reading_runs", "replaced_forwards"]
 
 
 def mixers_of(model: Any) -> list[Any]:
@@ -29,15 +29,22 @@ def mixers_of(model: Any) -> list[Any]:
 
 @contextlib.contextmanager
 def reading_runs(mixers: Sequence[Any]) -> Iterator[None]:
-    """Replace the forward function of these layers while the block runs."""
+    """Let these layers read runs token by token while the block runs."""
+    with replaced_forwards(mixers, [_token_by_token(module.forward) for module in mixers]):
+        yield
+
+
+@contextlib.contextmanager
+def replaced_forwards(modules: Sequence[Any], forwards: Sequence[Callable[..., Any]]) -> Iterator[None]:
+    """Replace the forward function of each of these modules while the block runs."""
     # A module has a `forward` of its own if something has wrapped it, such as the hooks of accelerate.
-    own = [vars(module).get("forward") for module in mixers]
+    own = [vars(module).get("forward") for module in modules]
     try:
-        for module in mixers:
-            module.forward = _token_by_token(module.forward)
+        for module, replacement in zip(modules, forwards, strict=True):
+            module.forward = replacement
         yield
     finally:
-        for module, forward in zip(mixers, own, strict=True):
+        for module, forward in zip(modules, own, strict=True):
             vars(module).pop("forward", None)
             if forward is not None:
                 module.forward = forward

@@ -2,14 +2,16 @@
 
 Why: a state cannot be cropped. Reading the whole text again for each rejected draft token would cost more than drafts
 save.
-What: before each pass over a row the state is copied. A rollback puts the copy back; the tokens of the pass that remain
-are read again together with those of the next pass, so it costs no pass of its own. A draft tree is read as one batch,
-with one row for each path from the root to a leaf. Only a tree without branches leaves a state.
+What: runs and draft trees are read in one pass over their tokens (`tree_pass`), from which the state after any path
+is built, so a rollback within the last pass reads nothing again. Where a model's layers have no form for trees, or a
+run is long, the state is copied before the pass. A rollback puts the copy back; the tokens of the pass that remain are
+read again together with those of the next pass, so it costs no pass of its own. Such a model reads a tree as one
+batch, with one row for each path from the root to a leaf. Only a tree without branches leaves a state, so many tokens
+that no pass has left in the state are read before.
 Invariant: a row's logits are those of one forward pass over its own tokens, up to the rounding of the kernels.
 Cost: a copy of the recurrent state for each pass; keys and values are shared with the copy. A rollback beyond the last
 pass reads all tokens again.
-Source: Wu et al. 2025 (STree) read trees in one scan, with a kernel of their own. Here, tokens that several paths have
-in common are read once for each.
+Source: Wu et al. 2025 (STree).
 """
 
 from __future__ import annotations
@@ -30,8 +32,12 @@ from .caches import memory_of, positions
 from .mixers import mixers_of, reading_runs
 from .separate_session import SeparateSession
 from .tree_checks import check_decided, check_path, check_trees
+from .tree_pass import TreePass, tree_reader_of
 
 __all__ = ["RecurrentSession"]
+
+_MOST_UNREAD = 16
+"""Before a batch of paths, more unread tokens than this are read in a pass of their own, not once for each path."""
 
 
 @dataclass
@@ -49,7 +55,11 @@ class _LastPass:
     """The last pass over a row."""
 
     before: Any = None
-    """A copy of the cache from before it; None before the first one."""
+    """A copy of the cache from before it; None before the first one, and after a pass over a tree."""
+    tree: TreePass | None = None
+    """The pass, if the cache after any of its paths can be built from it."""
+    path: list[int] = field(default_factory=list)
+    """The nodes of `tree` that the cache holds."""
     read: list[int] = field(default_factory=list)
     """The tokens that it read, which the cache holds."""
     unread: list[int] = field(default_factory=list)
@@ -57,9 +67,18 @@ class _LastPass:
 
 
 class RecurrentSession(SeparateSession):
-    """One cache per row, with a copy from before the last pass."""
+    """One cache per row, with what is needed to undo the last pass.
 
-    def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
+    Args:
+        model: The model.
+        size: The number of tokens of its vocabulary.
+        prompts: The tokens of each row.
+        packs_trees: Whether a tree is read in one pass over its nodes where the model allows that. If not, each path
+            is a row of a batch.
+    """
+
+    def __init__(self, model: Any, size: int, prompts: Tokens, *, packs_trees: bool = True) -> None:
+        self._reader = tree_reader_of(model, size) if packs_trees else None
         self._mixers = mixers_of(model) if memory_of(model, size).mixes_tokens else []
         self._passes = [_LastPass() for _ in prompts]
         self._undecided: dict[int, _Undecided] = {}
@@ -127,7 +146,9 @@ class RecurrentSession(SeparateSession):
         tree = self._undecided.pop(row)
         known, kept = self._passes[row], [tree.tokens[node] for node in nodes]
         held = len(known.read) - len(tree.tokens)
-        if tree.tokens and (len(nodes) < len(tree.tokens) or not known.read):
+        if known.tree is not None and tree.tokens:
+            self._keep_path(row, [*range(held), *(held + node for node in nodes)])
+        elif tree.tokens and (len(nodes) < len(tree.tokens) or not known.read):
             run = known.read[:held] if known.read else known.unread
             self._put_back(row, [*run, *kept])
         self._tokens[row].extend(kept)
@@ -143,13 +164,19 @@ class RecurrentSession(SeparateSession):
         """Read a run and a tree; return the logits after each of their tokens."""
         if not run and not nodes:
             return self._last.new_empty((0, self._size))
+        known = self._passes[row]
+        unread = [*known.unread, *run]
+        if self._reader and self._reader.takes(self._caches[row], len(unread) + len(nodes)):
+            return self._read_packed(row, unread, nodes, parents, len(run) + len(nodes))
         is_chain = all(parent == node - 1 for node, parent in enumerate(parents))
         if is_chain:
             return self._read_row(row, [*run, *nodes], every=True)
-        known, start = self._passes[row], len(self._tokens[row]) - len(self._passes[row].unread)
-        unread = [*known.unread, *run]
+        if len(known.unread) > _MOST_UNREAD:
+            self._read_row(row, [], every=False)
+            known, unread = self._passes[row], list(run)
+        start = len(self._tokens[row]) - len(known.unread)
         paths = _paths(parents)
-        known.before, known.read, known.unread = self._caches[row], [], unread
+        self._passes[row] = _LastPass(before=self._caches[row], unread=unread)
         longest = max(map(len, paths))
         ids = torch.tensor(
             [[*unread, *(nodes[node] for node in path), *[0] * (longest - len(path))] for path in paths]
@@ -170,17 +197,38 @@ class RecurrentSession(SeparateSession):
                 found[len(run) + node] = logits[branch, len(run) + depth]
         return found
 
+    def _read_packed(
+        self, row: int, run: Sequence[int], nodes: Sequence[int], parents: Sequence[int], keep: int
+    ) -> torch.Tensor:
+        """Read a run and a tree in one pass; return the logits of the last `keep` tokens. The cache stays as it is."""
+        assert self._reader is not None
+        read, first = [*run, *nodes], len(run)
+        above = [*range(-1, first - 1), *(first + parent for parent in parents)]
+        start = len(self._tokens[row]) - len(self._passes[row].unread)
+        logits, tree = self._reader.read(self._forward, self._caches[row], read, above, start, keep)
+        self._passes[row] = _LastPass(tree=tree, read=read)
+        if not nodes:
+            self._keep_path(row, range(first))
+        return logits
+
+    def _keep_path(self, row: int, path: Sequence[int]) -> None:
+        """Let the cache of a row hold these nodes of the last pass, and no others."""
+        known = self._passes[row]
+        assert known.tree is not None
+        self._caches[row], known.path = known.tree.cache_after(path), list(path)
+
     def _put_back(self, row: int, unread: list[int]) -> None:
         """Put the cache back to before the last pass; `unread` are the tokens of the row that it then lacks."""
-        known = self._passes[row]
-        self._caches[row], known.before, known.read, known.unread = known.before, None, [], unread
+        self._caches[row], self._passes[row] = self._passes[row].before, _LastPass(unread=unread)
 
     def _take_back(self, row: int, n: int) -> None:
         known = self._passes[row]
         mine = [*known.read, *known.unread]
         if n <= len(known.unread):
             del known.unread[len(known.unread) - n :]
-        elif n <= len(mine) and known.before is not None:
+        elif known.tree is not None and n <= len(known.path):
+            self._keep_path(row, known.path[: len(known.path) - n])
+        elif known.tree is None and n <= len(mine) and known.before is not None:
             self._put_back(row, mine[: len(mine) - n])
         else:
             del self._tokens[row][len(self._tokens[row]) - n :]
@@ -193,15 +241,16 @@ class RecurrentSession(SeparateSession):
         self._passes[row] = _LastPass()
 
     def _read_row(self, row: int, new: Sequence[int], every: bool) -> torch.Tensor:
-        known = self._passes[row]
-        run = [*known.unread, *new]
-        start = len(self._tokens[row]) - len(known.unread)
-        known.before = _copy(self._caches[row])
-        known.read, known.unread = run, []
+        unread = self._passes[row].unread
+        run = [*unread, *new]
+        keep = len(new) if every else 1
+        if self._reader and self._reader.takes(self._caches[row], len(run)):
+            return self._read_packed(row, run, [], [], keep)
+        start = len(self._tokens[row]) - len(unread)
+        self._passes[row] = _LastPass(before=_copy(self._caches[row]), read=run)
         inputs = {}
         if self._memory.wants_positions:
             inputs["position_ids"] = positions(start, len(run)).to(self._model.device)
-        keep = len(new) if every else 1
         with reading_runs(self._mixers if start and len(run) > 1 else ()):
             return self._forward(torch.tensor([run]), self._caches[row], keep, **inputs)[0]
 

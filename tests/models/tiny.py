@@ -110,7 +110,7 @@ def _mamba() -> PreTrainedConfig:
 
 def _mamba2() -> PreTrainedConfig:
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8, "num_heads": 8, "head_dim": 8}
-    return Mamba2Config(**_COMMON, **sizes, expand=2, n_groups=1)
+    return Mamba2Config(**_COMMON, **sizes, expand=2, n_groups=1, chunk_size=16)
 
 
 def _lfm2() -> PreTrainedConfig:
@@ -125,6 +125,7 @@ def _falcon_h1() -> PreTrainedConfig:
         "mamba_d_head": 8,
         "mamba_d_state": 8,
         "mamba_n_groups": 1,
+        "mamba_chunk_size": 16,
     }
     return FalconH1Config(**_COMMON, **_DECODER, **mixer)
 
@@ -135,7 +136,8 @@ def _jamba() -> PreTrainedConfig:
 
 
 def _bamba() -> PreTrainedConfig:
-    mixer = {"attn_layer_indices": [1], "mamba_d_state": 8, "mamba_n_heads": 8, "mamba_d_head": 8}
+    heads = {"mamba_d_state": 8, "mamba_n_heads": 8, "mamba_d_head": 8}
+    mixer = {"attn_layer_indices": [1], "mamba_chunk_size": 16, **heads}
     return BambaConfig(**_COMMON, **_DECODER, **mixer)
 
 
