@@ -1,4 +1,4 @@
-"""Time draft trees of recurrent models: one packed pass over the nodes beside a batch with a row for each path.
+"""Time draft trees of recurrent models: one packed pass over the nodes compared with a batch of its paths.
 
     python -m bench.recurrent_trees [--models mamba2 bamba jamba lfm2] [--rounds 40] [--hidden 64] [--layers 2]
 
