@@ -107,10 +107,7 @@ class CompletionRequest:
         """Return a reader of one answer, whole or while it is written; None if its text is the answer."""
         if self.tools is not None:
             return self.tools.reader(self.reasoning)
-        if self.reasoning is None:
-            return None
-        markers = (self.reasoning.open, self.reasoning.close)
-        return PartialTurn(None, think=markers, optional=self.reasoning.optional)
+        return None if self.reasoning is None else self.reasoning.reader()
 
     def compiler_spec(self) -> tuple[Kind, Any] | None:
         """Kind and spec of the constraint, with the reasoning before it; None without a constraint."""
@@ -120,7 +117,9 @@ class CompletionRequest:
         is_plain = spec.kind == "tools" or (reasoning is None and not spec.closed)
         if is_plain and spec.kind != "text":
             return spec.kind, spec.spec
-        options = {} if reasoning is None else {"reasoning": reasoning.options()}
+        options: dict[str, Any] = {} if reasoning is None else {"reasoning": reasoning.options()}
+        if reasoning is not None and (turn := reasoning.turn_options()) is not None:
+            options = {"turn": turn}
         return "answer", {**spec.as_answer(), **options}
 
 
@@ -200,7 +199,7 @@ def read_request(
 
 def check_combinations(request: CompletionRequest) -> None:
     """Raise `ApiError` if two fields cannot be combined."""
-    if request.stops and request.spec is not None:
+    if request.stops and request.spec is not None and request.spec.kind != "text":
         raise bad_request(
             "stop",
             "stop cannot be combined with structured outputs or tools: an answer that is cut off would violate its "
@@ -317,7 +316,7 @@ def read_constraint(
         if reasoning.most is not None or reasoning.most_tokens is not None:
             name = "max_reasoning" if reasoning.most is not None else "max_reasoning_tokens"
             return ConstraintSpec("text", None, f"structgen.{name}")
-        if not reasoning.optional and reasoning.open:
+        if reasoning.frame is not None or (not reasoning.optional and reasoning.open):
             return ConstraintSpec("text", None, "structgen.reasoning")
     return spec
 

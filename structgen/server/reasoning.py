@@ -1,7 +1,8 @@
 """Reasoning before an answer, and the variables of the chat template that control it.
 
 What: `ChatTemplate` finds out how the model's template treats reasoning, from what it writes at the end of a prompt.
-Some templates open the reasoning, some close an empty one, and with others the model decides.
+Some templates open the reasoning, some close an empty one, and with others the model decides. Families such as gpt-oss
+also write the answer between markers (`ToolFormat.is_framed`): their turns have these in any case.
 
     chat_template_kwargs   variables of the template; only those that it reads
     reasoning_effort       the variable of that name; "none" also switches off what the template can switch off
@@ -26,6 +27,11 @@ import jinja2.meta
 
 from structgen.errors import StructgenError
 from structgen.protocols import rendered_prompt
+from structgen.tools import FORMATS, ToolFormat
+from structgen.tools.answer_turn import answer_turn_reader
+from structgen.tools.formats import as_spec
+from structgen.tools.partial_turn import PartialTurn
+from structgen.tools.turn import ReasoningChoice
 
 from .errors import bad_request
 from .fields import Fields
@@ -40,9 +46,11 @@ __all__ = [
 ]
 
 _MARKERS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<|channel>thought\n", "<channel|>"))
-_SWITCHES = ("enable_thinking", "thinking")
+_SWITCHES = ("enable_thinking", "thinking", "reasoning")
 """Variables that switch reasoning on and off, in the templates of different families."""
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_KIMI_EFFORTS = {"minimal": "low", "xhigh": "max"}
+"""Values that Kimi's variable `thinking_effort` does not have, and the nearest one that it has."""
 _RESERVED = frozenset(
     {
         "messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "tokenize",
@@ -68,10 +76,18 @@ class ReasoningFormat:
     """Upper bound of its characters."""
     most_tokens: int | None = None
     """Upper bound of its tokens."""
+    frame: ToolFormat | None = None
+    """The format of a family that writes the answer between markers of its own."""
+    is_off: bool = False
+    """The turn has no reasoning, only an answer in its `frame`."""
+    is_answer_opened: bool = False
+    """The prompt has opened the answer of the `frame`."""
 
     @property
-    def choice(self) -> bool | str:
+    def choice(self) -> ReasoningChoice:
         """The value of the option `reasoning` of `structgen.tools`."""
+        if self.is_off:
+            return False
         return "optional" if self.optional else True if self.open else "opened"
 
     def options(self) -> dict[str, Any]:
@@ -83,6 +99,24 @@ class ReasoningFormat:
             "max_tokens": self.most_tokens,
             "optional": self.optional,
         }
+
+    def turn_options(self) -> dict[str, Any] | None:
+        """Return the options for `structgen.tools.answer_turn`, as JSON; None without a `frame`."""
+        if self.frame is None:
+            return None
+        return {
+            "format": as_spec(self.frame),
+            "reasoning": self.choice,
+            "max_reasoning": self.most,
+            "max_reasoning_tokens": self.most_tokens,
+            "is_opened": self.is_answer_opened,
+        }
+
+    def reader(self) -> PartialTurn:
+        """Return a reader of an answer without tools."""
+        if self.frame is not None:
+            return answer_turn_reader(self.frame, reasoning=self.choice, is_opened=self.is_answer_opened)
+        return PartialTurn(None, think=(self.open, self.close), optional=self.optional)
 
 
 class ChatTemplate:
@@ -104,18 +138,19 @@ class ChatTemplate:
 
     def reasoning_format(self, variables: Mapping[str, Any]) -> ReasoningFormat | None:
         """Return how the model reasons after a prompt with these variables; None if it does not."""
-        markers = next((pair for pair in _MARKERS if any(mark in self.source for mark in pair)), None)
-        if markers is None:
-            return None
         key = json.dumps(variables, sort_keys=True)
         with self._lock:
             if key not in self._known:
                 if len(self._known) > 256:
                     self._known.clear()
-                self._known[key] = self._probe(markers, variables)
+                self._known[key] = self._probe(variables)
             return self._known[key]
 
-    def _probe(self, markers: tuple[str, str], variables: Mapping[str, Any]) -> ReasoningFormat | None:
+    def _probe(self, variables: Mapping[str, Any]) -> ReasoningFormat | None:
+        markers = next((pair for pair in _MARKERS if any(mark in self.source for mark in pair)), None)
+        frames = [format for format in FORMATS.values() if format.is_framed]
+        if markers is None and not any(_mentions(self.source, format) for format in frames):
+            return None
         try:
             parts = rendered_prompt(self._model, _PROBE, template=variables)
         except (StructgenError, TypeError):
@@ -123,10 +158,38 @@ class ChatTemplate:
         if parts is None:
             return None
         prompt = "".join(parts).rstrip()
+        for format in frames:
+            if (found := _in_frame(format, prompt, self.source)) is not None:
+                return found
+        if markers is None:
+            return None
         begin, end = markers
         if prompt.endswith(begin.rstrip()):
             return ReasoningFormat("", end)
         return None if prompt.endswith(end) else ReasoningFormat(begin, end, optional=True)
+
+
+def _mentions(source: str, format: ToolFormat) -> bool:
+    """Return whether a template may be of this format: it contains the special tokens of the answer's markers."""
+    marks = [mark for mark in format.specials if mark in format.answer[0] + format.think[0]]
+    return bool(marks) and all(mark in source for mark in marks)
+
+
+def _in_frame(format: ToolFormat, prompt: str, source: str) -> ReasoningFormat | None:
+    """Return how a turn after this prompt reasons and answers; None if the template is not of this format."""
+    (begin, end), answer = format.think, format.answer[0]
+    off = ReasoningFormat(begin, end, frame=format, is_off=True)
+    if not _mentions(source, format):
+        return None
+    if prompt.endswith(answer.rstrip()):
+        return replace(off, is_answer_opened=True)
+    if begin and prompt.endswith(begin.rstrip()):
+        return ReasoningFormat("", end, frame=format)
+    if prompt.endswith(begin + end):
+        return off
+    if begin in source and answer in source:
+        return ReasoningFormat(begin, end, optional=True, frame=format)
+    return None
 
 
 def _variables_of(template: Any) -> frozenset[str] | None:
@@ -165,6 +228,8 @@ def read_effort(fields: Fields, key: str, template: ChatTemplate) -> tuple[str |
             raise bad_request(where, f"{where} is {effort!r:.40}; it is one of {', '.join(_EFFORTS)}")
         if template.reads("reasoning_effort") and effort != "none":
             found["reasoning_effort"] = effort
+        if template.reads("thinking_effort") and effort != "none":
+            found["thinking_effort"] = _KIMI_EFFORTS.get(effort, effort)
         found.update({name: effort != "none" for name in _SWITCHES if template.reads(name)})
     return effort, found
 
@@ -214,12 +279,33 @@ def read_reasoning(
         raise bad_request(
             "structgen.reasoning", f'structgen.reasoning is {wanted!r:.40}; it is true, false or "optional"'
         )
-    if wanted is False:
+    if reasoning is not None and reasoning.frame is not None:
+        reasoning = _wanted_in_frame(reasoning, wanted)
+    elif wanted is False:
         reasoning = None
     elif wanted is not None:
         begin, end = (reasoning.open, reasoning.close) if reasoning is not None else _MARKERS[0]
         reasoning = ReasoningFormat(begin, end, optional=wanted == "optional" and bool(begin))
     for name, given in (("max_reasoning", most), ("max_reasoning_tokens", most_tokens)):
-        if given is not None and reasoning is None:
+        if given is not None and (reasoning is None or reasoning.is_off or wanted is False):
             raise bad_request(f"structgen.{name}", f"structgen.{name} is given without reasoning")
-    return None if reasoning is None else replace(reasoning, most=most, most_tokens=most_tokens)
+    if reasoning is None or most is most_tokens is None:
+        return reasoning
+    return replace(reasoning, most=most, most_tokens=most_tokens)
+
+
+def _wanted_in_frame(reasoning: ReasoningFormat, wanted: bool | str | None) -> ReasoningFormat:
+    """Return how a turn with markers around the answer reasons. Raises `ApiError`."""
+    if wanted is None:
+        return reasoning
+    if reasoning.is_answer_opened and wanted is True:
+        raise bad_request(
+            "structgen.reasoning",
+            "the chat template has begun the answer, so no reasoning can come before it. Set a variable of the "
+            "template instead (chat_template_kwargs)",
+        )
+    if wanted is False and not reasoning.open and not reasoning.is_off:
+        return replace(reasoning, most=0)  # the prompt has opened it, so it must be closed
+    if reasoning.is_off and (wanted is False or reasoning.is_answer_opened):
+        return reasoning
+    return replace(reasoning, is_off=wanted is False, optional=wanted == "optional" and bool(reasoning.open))

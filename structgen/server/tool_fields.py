@@ -50,7 +50,7 @@ class RequestedTools:
     def reader(self, reasoning: ReasoningFormat | None) -> PartialTurn:
         """Return a reader of one turn, whole or while it is written."""
         think, optional = None, False
-        if reasoning is not None:
+        if reasoning is not None and not reasoning.is_off:
             begin, end = self.reasoning_markers(reasoning)
             think, optional = (begin, end), reasoning.optional
         return PartialTurn(

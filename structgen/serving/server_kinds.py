@@ -7,7 +7,8 @@ Invariant: a spec is a JSON object whose keys are checked by name; nothing in it
     shelf   {"name": "sql", ...} with the options of `structgen.grammar`
     plan    {"actions": ..., "formulas": [...], "format": ..., "max_steps": ...}, as `structgen.plan` takes them
     answer  {"kind": ..., "spec": ...} of any other kind, or {"kind": "text"}; with "closed": true, objects of a schema
-            are closed; with "reasoning": {...}, the options of `structgen.reasoning`, reasoning comes first
+            are closed; with "reasoning": {...}, the options of `structgen.reasoning`, reasoning comes first; with
+            "turn": {...}, the options of `structgen.tools.answer_turn`, the answer has the markers of a format
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from structgen.constraints.plans import plan
 from structgen.errors import ConstraintError, OptionError, a_kind
 from structgen.shelf import grammar
 from structgen.tools import tools
+from structgen.tools.answer_turn import answer_turn
 
 from .limits import RequestLimits
 from .spec_readers import schema_constraint
@@ -34,7 +36,8 @@ _TOOL_OPTIONS = (
     "max_later",
 )  # fmt: skip
 _PLAN = ("actions", "formulas", "format", "max_steps")
-_ANSWER = ("kind", "spec", "closed", "reasoning")
+_ANSWER = ("kind", "spec", "closed", "reasoning", "turn")
+_TURN = ("format", "reasoning", "max_reasoning", "max_reasoning_tokens", "is_opened")
 _REASONING = ("open", "close", "max_chars", "max_tokens", "optional")
 _MOST_STEPS = 10_000
 
@@ -87,13 +90,16 @@ def _answer(
     spec: dict[str, Any], limits: RequestLimits, specials: Collection[str], read_nested: ReadNested
 ) -> Constraint:
     _check_keys(spec, _ANSWER)
-    kind, options = spec.get("kind"), spec.get("reasoning")
+    kind, options, turn = spec.get("kind"), spec.get("reasoning"), spec.get("turn")
     if kind == "text":
         answer: Constraint = text()
     elif kind == "json" and spec.get("closed"):
         answer = schema_constraint(spec.get("spec"), limits, closed=True)
     else:
         answer = read_nested(kind, spec.get("spec"), limits, specials=specials)
+    if turn is not None:
+        _check_keys(turn, _TURN)
+        return answer_turn(None if kind == "text" else answer, **turn)
     if options is None:
         return answer
     _check_keys(options, _REASONING)

@@ -62,6 +62,7 @@ class PartialTurn:
             reasoning.
         optional: The reasoning may be missing.
         answers: The turn is calls, or an answer with a constraint of its own, which may contain any text.
+        end: The text after the answer, of a turn without calls.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class PartialTurn:
         think: tuple[str, str] | None = None,
         optional: bool = False,
         answers: bool = False,
+        end: str = "",
     ) -> None:
         self._reasoning: GrowingText | None = None
         self.reasoning_end: int | None = None
@@ -82,7 +84,7 @@ class PartialTurn:
         """The index of the first character of `text` in the turn; None while it is empty."""
         self.calls: list[PartialCall] = []
         self._format, self._tools, self._forms = format, tools, forms or {}
-        self._think, self._optional, self._answers = think, optional, answers
+        self._think, self._optional, self._answers, self._end = think, optional, answers, end
         self.is_whole = False
         """Whether the turn is complete."""
         self._source = TextSource()
@@ -192,7 +194,7 @@ class PartialTurn:
             yield from self._thought(*self._think)
         format, source = self._format, self._source
         if format is None:
-            yield from self._rest()
+            yield from source.up_to_last(self._end, self._say)
         elif format.is_framed:
             yield from self._frames(format)
         elif self._answers:

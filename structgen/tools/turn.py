@@ -12,49 +12,30 @@ Cost: one grammar symbol per tool; a schema's automaton is built when it is firs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from structgen.argument_names import checks_names
-from structgen.constraints.base import IR, Constraint, Operand, RuleViolation, Stop, as_constraint
-from structgen.constraints.composition import Composition, body_of
-from structgen.constraints.expressions import (
-    ANY,
-    RE,
-    TEXT,
-    character_class,
-    complement,
-    concat,
-    intersect,
-    literal,
-    normalise_ranges,
-    repeat,
-    scope,
-)
-from structgen.constraints.occurrences import before, without
-from structgen.constraints.token_limits import limit_tokens
+from structgen.constraints.base import IR, Operand, RuleViolation, Stop, as_constraint
+from structgen.constraints.composition import Composition
 from structgen.errors import OptionError, OutputInvalid, UnsatisfiableFormula
 from structgen.ir.grammar import Body, Rule
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
-from .answer_beginnings import check_beginnings
-from .arguments import arguments_of
-from .bodies import EMPTY, choice_of, pieces, sequence_of, text_of
+from .bodies import choice_of, sequence_of
 from .definitions import Tool, ToolCall, names_of, read_tools
 from .events import AssistantTurn
-from .format_texts import COUNTERS, ToolFormat
+from .format_texts import ToolFormat
 from .formats import tool_format
-from .forms import Form, Forms
+from .forms import Forms
 from .order import Order, OrderFormulas, order_of
-from .ordered_calls import CallPieces, ordered_calls
-from .partial_turn import MOST_LINES, PartialTurn
+from .partial_turn import PartialTurn
 from .prompting import in_order
 from .rendering import render_turn
 from .turn_parser import TurnParser
+from .turn_parts import ReasoningChoice, TurnParts
 
 __all__ = ["ReasoningChoice", "ToolTurn", "most_calls", "tools"]
-
-ReasoningChoice = bool | Literal["optional", "opened"]
 
 
 class ToolTurn(Composition):
@@ -235,7 +216,7 @@ def tools(
     options["earlier"] = () if ordered is None else ordered.earlier
     if ordered is not None:
         ordered.check(most if called else 0)
-    turn = _Turn(chosen, reasoning, max_text)
+    turn = TurnParts(chosen, reasoning, max_text)
     calls, rules = turn.calls(called, most) if ordered is None else turn.in_order(ordered, called, most)
     parts = _parts(turn, calls, ordered, options)
     body = sequence_of((turn.thought(max_reasoning, max_reasoning_tokens), choice_of(parts)))
@@ -243,7 +224,7 @@ def tools(
 
 
 def _parts(
-    turn: _Turn,
+    turn: TurnParts,
     calls: Body | None,
     ordered: Order | None,
     options: Mapping[str, Any],
@@ -259,126 +240,6 @@ def _parts(
         assert ordered is not None
         raise ordered.refused(choice)
     return parts
-
-
-class _Turn:
-    """Builds the parts of a turn in one format."""
-
-    def __init__(self, format: ToolFormat, reasoning: ReasoningChoice, max_text: int | None) -> None:
-        self.format = format
-        self.reasoning = reasoning
-        self.max_text = max_text
-        self.forms: dict[str, dict[str, Form]] = {}
-        thinks = () if reasoning is False or format.is_framed else format.think
-        self.never = tuple(dict.fromkeys((*format.specials, *thinks)))
-        # A marker of the reasoning that contains a special token is not one itself.
-        marks = [mark for mark in format.think if not any(special in mark for special in format.specials)]
-        self.lines = [] if reasoning is False or format.is_framed else [repeat(literal("\n"), 0, MOST_LINES)]
-        """Line ends after the reasoning, which do not belong to the text after them."""
-        self.specials = tuple(dict.fromkeys((*format.specials, *(() if format.is_framed else marks))))
-
-    def thought(self, most: int | None, most_tokens: int | None) -> Body:
-        """Return the reasoning with its markers, of at most so many characters and tokens."""
-        if self.reasoning is False:
-            return EMPTY
-        begin, end = self.format.think
-        first = next(special for special in self.specials if end.startswith(special))
-        others = tuple(special for special in self.format.specials if special != first)
-        inside: Body = ("text", _bounded(before(first, (first,), others), most))
-        if most_tokens is not None:
-            inside = body_of(limit_tokens(Composition(inside, "the reasoning"), most_tokens))
-        lines: Body = ("text", self.lines[0]) if self.lines else EMPTY
-        opened = EMPTY if self.reasoning == "opened" else pieces(begin, self.specials)
-        whole = sequence_of((opened, inside, pieces(end, self.specials), lines))
-        return choice_of((EMPTY, whole)) if self.reasoning == "optional" else whole
-
-    def answer(self, constraint: Constraint | None) -> Body:
-        """Return the final answer with its markers. Raises `OptionError` if it may begin as a call does."""
-        begin, end = self.format.answer
-        expression = _bounded(TEXT, self.max_text) if constraint is None else constraint.regular()
-        if expression is None:
-            assert constraint is not None
-            check_beginnings(
-                constraint,
-                self.format,
-                reasons=self.reasoning is not False,
-                optional=self.reasoning == "optional",
-            )
-            inside = body_of(constraint)
-        else:
-            parts = [scope(expression), without(self.never)]
-            if self.format.at_start:
-                parts.append(complement(concat([*self.lines, literal(self.format.marker), TEXT])))
-            inside = ("text", intersect(parts))
-        return sequence_of((pieces(begin, self.specials), inside, pieces(end, self.specials)))
-
-    def preamble(self, calls: Body) -> Body:
-        """Return free text, if the format allows it before calls, then calls."""
-        if self.format.at_start:
-            return calls
-        begin, end = self.format.say
-        if self.format.is_framed and not begin:
-            return calls
-        if begin:
-            said: Body = ("text", _bounded(without(self.never), self.max_text))
-            framed = sequence_of((pieces(begin, self.specials), said, pieces(end, self.specials)))
-            return sequence_of((choice_of((EMPTY, framed)), calls))
-        marker = self.format.marker
-        others = tuple(special for special in self.never if special not in marker)
-        return sequence_of((("text", _bounded(before(marker, (marker,), others), self.max_text)), calls))
-
-    def calls(self, called: Sequence[Tool], most: int | None) -> tuple[Body | None, list[Rule]]:
-        """Return one call or several, with their markers, and the grammar rules that they use."""
-        if not called:
-            return None, []
-        written = self.written(called)
-        # The common beginning and end of all calls occur once in the grammar.
-        call = sequence_of((written.start, choice_of(written.tools.values()), written.end))
-        more: Body = ("repeat", sequence_of((written.between, call)), 0, None if most is None else most - 1)
-        return self.framed(call if most == 1 else sequence_of((call, more))), []
-
-    def in_order(
-        self, order: Order, called: Sequence[Tool], most: int | None
-    ) -> tuple[Body | None, list[Rule]]:
-        """Return calls in an order, with their markers, and the grammar rules that they use."""
-        rules = ordered_calls(order, called, most, self.written(called)) if called else []
-        return (self.framed(("rule", rules[0].name)) if rules else None), rules
-
-    def framed(self, calls: Body) -> Body:
-        """Return calls with the markers before the first and after the last."""
-        return sequence_of(
-            (pieces(self.format.begin, self.specials), calls, pieces(self.format.end, self.specials))
-        )
-
-    def written(self, called: Sequence[Tool]) -> CallPieces:
-        """Return the parts of a call to each tool."""
-        start, middle, end = (sequence_of(part) for part in self._split_call())
-        each = {}
-        for tool in called:
-            arguments, self.forms[tool.name] = arguments_of(
-                tool, self.format, lambda text: pieces(text, self.specials)
-            )
-            each[tool.name] = sequence_of((text_of(tool.name), middle, arguments))
-        between = pieces(self.format.between or "", self.specials)
-        return CallPieces(start, each, end, between)
-
-    def _split_call(self) -> list[list[Body]]:
-        """Return the bodies before the name, between it and the arguments, and after them."""
-        parts: list[list[Body]] = [[]]
-        for kind, text in self.format.pieces:
-            if kind in ("name", "arguments"):
-                parts.append([])
-            elif kind == "text":
-                parts[-1].append(pieces(text, self.specials))
-            else:
-                allowed, least, most = COUNTERS[text]
-                one = character_class(normalise_ranges((ord(letter), ord(letter)) for letter in allowed))
-                parts[-1].append(("text", repeat(one, least, most)))
-        return parts
-
-
-def _bounded(expression: RE, most: int | None) -> RE:
-    return expression if most is None else intersect([expression, repeat(ANY, 0, most)])
 
 
 def _called(offered: tuple[Tool, ...], choice: str) -> tuple[Tool, ...]:
