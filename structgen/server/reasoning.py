@@ -166,7 +166,19 @@ class ChatTemplate:
         begin, end = markers
         if prompt.endswith(begin.rstrip()):
             return ReasoningFormat("", end)
-        return None if prompt.endswith(end) else ReasoningFormat(begin, end, optional=True)
+        if prompt.endswith(end):
+            return None
+        line = "\n" if self._writes("".join(parts) + "\n" + begin, variables) else ""
+        return ReasoningFormat(line + begin, end, optional=True)
+
+    def _writes(self, beginning: str, variables: Mapping[str, Any]) -> bool:
+        """Return whether a turn with reasoning after the prompt of `_probe` begins so, with that prompt."""
+        turn = {"role": "assistant", "content": "x", "reasoning_content": "x"}
+        try:
+            parts = rendered_prompt(self._model, [*_PROBE, turn], template=variables)
+        except (StructgenError, TypeError):
+            return False
+        return parts is not None and "".join(parts).startswith(beginning)
 
 
 def _mentions(source: str, format: ToolFormat) -> bool:

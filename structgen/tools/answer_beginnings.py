@@ -27,12 +27,14 @@ def check_beginnings(answer: Constraint, format: ToolFormat, *, reasons: bool, o
         reasons: Reasoning may come before the answer. The line ends after it may belong to either.
         optional: The reasoning may be missing.
     """
-    if format.is_framed:
+    if format.is_framed and not format.says_always:
         return  # the answer is after a marker of its own
     lines = ["\n" * count for count in range(MOST_LINES + 1 if reasons else 1)]
     # With `at_start` the parser waits for the end of the turn: a text that is no whole call is an answer.
     begins = [] if format.at_start else [line + format.opening for line in lines]
-    if optional and format.think[0]:
+    if format.is_framed:  # an empty text before calls has the same marker as the answer
+        begins = [format.say[1] + format.opening] if format.say[0] == format.answer[0] else []
+    elif optional and format.think[0]:
         begins.append(format.think[0])
     if not begins:
         return

@@ -33,6 +33,7 @@ _COHERE = (
     "<|START_RESPONSE|>",
     "<|END_RESPONSE|>",
 )
+_GLM = ("<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
 _HARMONY = ("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|call|>", "<|end|>", "<|return|>")
 
 _QWEN_XML = XmlStyle(
@@ -81,6 +82,20 @@ _HERMES = ToolFormat(
     source="https://huggingface.co/NousResearch/Hermes-2-Pro-Llama-3-8B (model card); "
     "https://huggingface.co/Qwen/Qwen3-8B (chat template)",
 )
+_MISTRAL = ToolFormat(
+    "mistral",
+    "Mistral NeMo, Ministral 8B, Mistral Small 3 and 3.1, Pixtral, Mistral Large 2 (tokenizers v3-tekken to v7)",
+    call=_JSON,
+    marker="[TOOL_CALLS]",
+    begin="[TOOL_CALLS][",
+    between=", ",
+    end="]",
+    specials=("[TOOL_CALLS]",),
+    think=("[THINK]", "[/THINK]"),
+    source="https://huggingface.co/mistralai/Mistral-Small-3.1-24B-Instruct-2503 (chat template); "
+    "https://github.com/ggml-org/llama.cpp/blob/master/models/templates/"
+    "mistralai-Mistral-Small-3.1-24B-Instruct-2503.jinja",
+)
 _MISTRAL_ARGS = ToolFormat(
     "mistral_args",
     "Devstral, Magistral, Mistral Medium 3.1 and later (tokenizer v13)",
@@ -110,8 +125,10 @@ _GLM_45 = ToolFormat(
     between="\n",
     arguments="xml",
     style=_GLM_45_STYLE,
-    specials=("<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
-    source="https://huggingface.co/zai-org/GLM-4.6 (chat template)",
+    specials=(*_GLM, "<think>", "</think>"),
+    think=("\n<think>", "</think>"),
+    source="https://huggingface.co/zai-org/GLM-4.6 (chat template); "
+    "https://github.com/ggml-org/llama.cpp/blob/master/models/templates/GLM-4.6.jinja",
 )
 _DEEPSEEK_V32 = ToolFormat(
     "deepseek_v32",
@@ -128,6 +145,19 @@ _DEEPSEEK_V32 = ToolFormat(
     "https://github.com/ggml-org/llama.cpp/blob/master/models/templates/DeepSeek-V3.2.jinja",
 )
 
+_GRANITE_3 = ToolFormat(
+    "granite3",
+    "Granite 3.0, 3.2, 3.3",
+    call=_JSON,
+    marker="<|tool_call|>",
+    begin="<|tool_call|>[",
+    between=", ",
+    end="]",
+    specials=("<|tool_call|>",),
+    source="https://huggingface.co/ibm-granite/granite-3.3-8b-instruct (chat template); "
+    "https://github.com/vllm-project/vllm/blob/main/vllm/tool_parsers/granite_tool_parser.py",
+)
+
 FAMILIES: tuple[ToolFormat, ...] = (
     _HERMES,
     ToolFormat(
@@ -141,7 +171,7 @@ FAMILIES: tuple[ToolFormat, ...] = (
     ),
     ToolFormat(
         "pythonic",
-        "Llama 3.2, 4",
+        "Llama 4, Llama 3.2",
         call="$name($arguments)",
         marker="[",
         begin="[",
@@ -152,18 +182,7 @@ FAMILIES: tuple[ToolFormat, ...] = (
         result_role="ipython",
         source="https://huggingface.co/meta-llama/Llama-4-Scout-17B-16E-Instruct (model card and chat template)",
     ),
-    ToolFormat(
-        "mistral",
-        "Mistral 7B v0.3 to Mistral Small 3.1 (tokenizers v3 to v7)",
-        call=_JSON,
-        marker="[TOOL_CALLS]",
-        begin="[TOOL_CALLS][",
-        between=", ",
-        end="]",
-        specials=("[TOOL_CALLS]",),
-        think=("[THINK]", "[/THINK]"),
-        source="https://huggingface.co/mistralai/Mistral-7B-Instruct-v0.3 (chat template)",
-    ),
+    _MISTRAL,
     _MISTRAL_ARGS,
     _DEEPSEEK_V3,
     replace(
@@ -201,6 +220,13 @@ FAMILIES: tuple[ToolFormat, ...] = (
         "https://huggingface.co/Qwen/Qwen3.5-397B-A17B (chat template)",
     ),
     replace(
+        _MISTRAL,
+        name="mistral_v3",
+        models="Mistral 7B v0.3, Mixtral 8x22B (SentencePiece tokenizer v3)",
+        begin="[TOOL_CALLS] [",
+        source="https://huggingface.co/mistralai/Mistral-7B-Instruct-v0.3 (chat template)",
+    ),
+    replace(
         _MISTRAL_ARGS,
         name="mistral_v11",
         models="Mistral models with tokenizer v11",
@@ -216,6 +242,8 @@ FAMILIES: tuple[ToolFormat, ...] = (
         call="<tool_call>$name$arguments</tool_call>",
         between="",
         style=_GLM_47_STYLE,
+        specials=_GLM,
+        think=("<think>", "</think>"),
         source="https://huggingface.co/zai-org/GLM-4.7 (chat template)",
     ),
     ToolFormat(
@@ -229,7 +257,8 @@ FAMILIES: tuple[ToolFormat, ...] = (
         arguments="xml",
         style=_MINIMAX,
         specials=("<minimax:tool_call>", "</minimax:tool_call>"),
-        source="https://github.com/MiniMax-AI/MiniMax-M2.5/blob/main/docs/tool_calling_guide.md",
+        source="https://github.com/MiniMax-AI/MiniMax-M2.5/blob/main/docs/tool_calling_guide.md; "
+        "https://github.com/ggml-org/llama.cpp/blob/master/models/templates/unsloth-MiniMax-M2.jinja",
     ),
     _DEEPSEEK_V32,
     replace(
@@ -267,12 +296,13 @@ FAMILIES: tuple[ToolFormat, ...] = (
         specials=("<|open|>", "<|close|>", "<|sep|>"),
         think=("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
         say=("<|open|>response<|sep|>", "<|close|>response<|sep|>"),
+        says_always=True,
         answer=("<|open|>response<|sep|>", "<|close|>response<|sep|><|close|>message<|sep|>"),
         source="https://github.com/ggml-org/llama.cpp/blob/master/models/templates/Kimi-K3.jinja",
     ),
     ToolFormat(
         "cohere_command",
-        "Command R7B",
+        "Command R7B, Command A, Command A Reasoning",
         call='{"tool_call_id": "$number", "tool_name": "$name", "parameters": $arguments}',
         marker="<|START_ACTION|>",
         begin="<|START_ACTION|>[\n    ",
@@ -281,7 +311,8 @@ FAMILIES: tuple[ToolFormat, ...] = (
         specials=_COHERE,
         think=("<|START_THINKING|>", "<|END_THINKING|>"),
         answer=("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
-        source="https://huggingface.co/CohereLabs/c4ai-command-r7b-12-2024 (chat template tool_use)",
+        source="https://huggingface.co/CohereLabs/c4ai-command-r7b-12-2024 (chat template tool_use); "
+        "https://huggingface.co/CohereLabs/command-a-reasoning-08-2025 (chat template)",
     ),
     ToolFormat(
         "exaone4",
@@ -311,16 +342,15 @@ FAMILIES: tuple[ToolFormat, ...] = (
         models="Granite 4.0",
         source="https://www.ibm.com/granite/docs/use-cases/prompt-engineering",
     ),
-    ToolFormat(
-        "granite3",
-        "Granite 3.0 to 3.3",
-        call=_JSON,
-        marker="<|tool_call|>",
-        begin="<|tool_call|>[",
-        between=", ",
-        end="]",
-        specials=("<|tool_call|>",),
-        source="https://huggingface.co/ibm-granite/granite-3.3-8b-instruct (chat template)",
+    _GRANITE_3,
+    replace(
+        _GRANITE_3,
+        name="granite31",
+        models="Granite 3.1",
+        marker="<tool_call>",
+        begin="<tool_call>[",
+        specials=("<tool_call>",),
+        source="https://github.com/vllm-project/vllm/blob/main/vllm/tool_parsers/granite_tool_parser.py",
     ),
     ToolFormat(
         "phi4_mini",

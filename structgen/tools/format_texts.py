@@ -68,6 +68,8 @@ class ToolFormat:
     """The texts around the reasoning."""
     say: tuple[str, str] = ("", "")
     """The texts around text before calls."""
+    says_always: bool = False
+    """The texts of `say` come before calls also if there is no text between them."""
     answer: tuple[str, str] = ("", "")
     """The texts around the answer."""
     result: str = "$result"
@@ -98,6 +100,8 @@ class ToolFormat:
             found.append(f"calls begin with {self.opening!r:.60}, but not with marker, {self.marker!r:.60}")
         if not (self.at_start or self.is_framed or any(text in self.marker for text in self.specials)):
             found.append("marker contains none of specials, so an answer could contain it")
+        if self.says_always and not (self.say[0] and self.say[1]):
+            found.append("says_always needs both texts of say")
         if not self.think[1]:
             found.append("think needs a text after the reasoning")
         found = found or marker_problems(self)

@@ -247,6 +247,10 @@ class PartialTurn:
         """Read text whose markers do not show whether calls follow. Returns whether it was the answer."""
         source, end = self._source, format.answer[1]
         if self._answers:
+            empty = format.say[1] + format.opening
+            if format.says_always and (yield from source.is_next(empty)):
+                yield from source.expect(format.say[1])
+                return False
             yield from source.up_to_last(end, self._say)
             return True
         yield from source.through(format.say[1], self._say)
@@ -254,6 +258,8 @@ class PartialTurn:
         found = yield from source.one_of(more, format.opening, ahead=True)
         if found == format.opening:
             return False
+        if found is None and source.has_more and source.is_cut_off_in(format.opening):
+            raise CutOff
         yield from source.expect(more, (*format.specials, more))
         return True
 

@@ -29,6 +29,6 @@ def render_turn(
         text += ("" if is_opened else begin) + turn.reasoning + end
     if not turn.calls:
         return text + format.answer[0] + turn.text + format.answer[1]
-    if turn.text:
+    if turn.text or format.says_always:
         text += format.say[0] + turn.text + format.say[1]
     return text + format.write_calls([(call.name, call.arguments) for call in turn.calls], forms)

@@ -235,7 +235,8 @@ def _parts(
     if choice in ("auto", "none") and (ordered is None or ordered.holds):
         parts.append(turn.answer(None if answer is None else as_constraint(answer)))
     if calls is not None:
-        parts.append(turn.preamble(calls) if choice == "auto" and answer is None else calls)
+        has_text = choice == "auto" and answer is None
+        parts.append(turn.preamble(calls) if has_text else turn.without_text(calls))
     if not parts:
         assert ordered is not None
         raise ordered.refused(choice)

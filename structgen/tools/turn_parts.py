@@ -106,10 +106,16 @@ class TurnParts:
         if begin:
             said: Body = ("text", _bounded(without(self.never), self.max_text))
             framed = sequence_of((pieces(begin, self.specials), said, pieces(end, self.specials)))
-            return sequence_of((choice_of((EMPTY, framed)), calls))
+            return sequence_of((framed if self.format.says_always else choice_of((EMPTY, framed)), calls))
         marker = self.format.marker
         others = tuple(special for special in self.never if special not in marker)
         return sequence_of((("text", _bounded(before(marker, (marker,), others), self.max_text)), calls))
+
+    def without_text(self, calls: Body) -> Body:
+        """Return calls without text before them, after its markers if the format always has these."""
+        if not self.format.says_always:
+            return calls
+        return sequence_of((pieces("".join(self.format.say), self.specials), calls))
 
     def calls(self, called: Sequence[Tool], most: int | None) -> tuple[Body | None, list[Rule]]:
         """Return one call or several, with their markers, and the grammar rules that they use."""

@@ -42,6 +42,10 @@ TEMPLATES = {
     "thinking": CHATML + START + "{{- '<think>' if thinking else '</think>' }}",
     "effort": "{{- 'Reasoning: ' + (reasoning_effort or 'medium') }}" + CHATML + START + "{#- <think> #}",
     "none": CHATML + START,
+    # as GLM 4.6 has it: the model begins a line, and then the reasoning
+    "line": "{%- for m in messages %}{{ '<|' + m.role + '|>' }}{%- if m.reasoning_content %}"
+    "{{ '\n<think>' + m.reasoning_content + '</think>' }}{%- endif %}{{ '\n' + m.content }}{%- endfor %}"
+    "{{- '<|assistant|>' }}",
     # as Gemma 4 has it: the prompt closes an empty channel, unless reasoning is on
     "channel": CHATML
     + START
@@ -74,6 +78,7 @@ def test_the_reasoning_format_is_read_from_templates(model: Any) -> None:
     assert found["thinking"].reasoning_format({"thinking": True}) == ReasoningFormat("", "</think>")
     assert found["effort"].reasoning_format({}) == optional
     assert found["none"].reasoning_format({}) is None
+    assert found["line"].reasoning_format({}) == ReasoningFormat("\n<think>", "</think>", optional=True)
     assert found["channel"].reasoning_format({}) is None
     channel = ReasoningFormat("<|channel>thought\n", "<channel|>", optional=True)
     assert found["channel"].reasoning_format({"enable_thinking": True}) == channel

@@ -44,7 +44,8 @@ TWO_CALLS = {
     "kimi_k2": "<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>"
     '{"city": "Paris", "days": 2}<|tool_call_end|><|tool_call_begin|>functions.switch:1<|tool_call_argument_begin|>'
     '{"on": true}<|tool_call_end|><|tool_calls_section_end|>',
-    "kimi_k3": '<|open|>tools<|sep|><|open|>call tool="weather" index="1"<|sep|>'
+    "kimi_k3": "<|open|>response<|sep|><|close|>response<|sep|>"
+    '<|open|>tools<|sep|><|open|>call tool="weather" index="1"<|sep|>'
     '<|open|>argument key="city" type="string"<|sep|>Paris<|close|>argument<|sep|>'
     '<|open|>argument key="days" type="number"<|sep|>2<|close|>argument<|sep|><|close|>call<|sep|>'
     '<|open|>call tool="switch" index="2"<|sep|><|open|>argument key="on" type="boolean"<|sep|>true'
@@ -68,6 +69,8 @@ TWO_CALLS = {
 }
 
 
+TWO_CALLS["mistral_v3"] = TWO_CALLS["mistral"].replace("[TOOL_CALLS][", "[TOOL_CALLS] [")
+TWO_CALLS["granite31"] = TWO_CALLS["granite3"].replace("<|tool_call|>", "<tool_call>")
 TWO_CALLS["deepseek_v4"] = TWO_CALLS["deepseek_v32"].replace("function_calls", "tool_calls")
 
 
