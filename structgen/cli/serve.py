@@ -109,7 +109,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tool-format",
         metavar="NAME|FILE.json",
-        help="how the model writes tool calls: a name, or a file that describes the format (default hermes)",
+        help="how the model writes tool calls: a name, or a file that describes the format (default auto: by the "
+        "name or the chat template of the model, else hermes)",
     )
     parser.add_argument(
         "--whitespace",

@@ -151,7 +151,7 @@ def read_request(
     if endpoint == "chat":
         variables = read_variables(fields, template)
         reasoning = read_reasoning(own, template, variables, is_on=settings.reasoning == "auto")
-        format = read_tool_format(own, settings)
+        format = read_tool_format(own, settings, template)
         tools = read_requested_tools(fields, own, format)
         prompt = read_messages(fields, tools, format)
     else:

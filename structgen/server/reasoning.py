@@ -29,7 +29,7 @@ from structgen.errors import StructgenError
 from structgen.protocols import rendered_prompt
 from structgen.tools import FORMATS, ToolFormat
 from structgen.tools.answer_turn import answer_turn_reader
-from structgen.tools.formats import as_spec
+from structgen.tools.formats import as_spec, format_of_model
 from structgen.tools.partial_turn import PartialTurn
 from structgen.tools.turn import ReasoningChoice
 
@@ -129,6 +129,17 @@ class ChatTemplate:
         self._variables = _variables_of(template)
         self._known: dict[str, ReasoningFormat | None] = {}
         self._lock = threading.Lock()
+
+    def tool_format(self, model_name: str) -> ToolFormat:
+        """Return the format in which the model writes tool calls, by its names, its template, or the default.
+
+        Args:
+            model_name: The name that clients send.
+        """
+        config = getattr(getattr(self._model, "model", None), "config", None)
+        own = getattr(config, "name_or_path", "") or ""
+        found = format_of_model(str(own)) or format_of_model(model_name, self.source)
+        return FORMATS["hermes"] if found is None else found
 
     def reads(self, name: str) -> bool:
         """Return whether the template has a variable of this name."""
@@ -313,7 +324,7 @@ def _wanted_in_frame(reasoning: ReasoningFormat, wanted: bool | str | None) -> R
     if reasoning.is_answer_opened and wanted is True:
         raise bad_request(
             "structgen.reasoning",
-            "the chat template has begun the answer, so no reasoning can come before it. Set a variable of the "
+            "the chat template has started the answer, so no reasoning can come before it. Set a variable of the "
             "template instead (chat_template_kwargs)",
         )
     if wanted is False and not reasoning.open and not reasoning.is_off:

@@ -64,8 +64,9 @@ class ServerSettings:
     prefix_bytes: int = 256 << 20
     """Memory for the KV caches of earlier prompts, whose beginnings are not read again; 0 for none. Prompts are
     compared only with those of the same API key, or of the same address."""
-    tool_format: str = "hermes"
-    """How the model writes tool calls: a name of `structgen.tools.FORMATS`."""
+    tool_format: str = "auto"
+    """How the model writes tool calls: a name of `structgen.tools.FORMATS`. ``auto``: the format that the name of the
+    model, or its chat template, shows; else ``hermes``."""
     reasoning: str = "auto"
     """``auto``: text between the reasoning markers of the chat template is returned apart from the answer. ``off``: it
     is part of the answer."""
@@ -117,7 +118,8 @@ class ServerSettings:
             object.__setattr__(self, "max_choices", self.max_rows)
         if self.default_tokens > self.max_tokens:
             object.__setattr__(self, "default_tokens", self.max_tokens)
-        tool_format(self.tool_format)
+        if self.tool_format != "auto":
+            tool_format(self.tool_format)
         if self.reasoning not in ("auto", "off"):
             raise OptionError(f"reasoning is {self.reasoning!r:.40}; it must be 'auto' or 'off'")
         for origin in self.cors_origins:

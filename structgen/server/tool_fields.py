@@ -15,7 +15,7 @@ from structgen.tools.partial_turn import PartialTurn
 
 from .errors import bad_request, message_of
 from .fields import Fields
-from .reasoning import ReasoningFormat
+from .reasoning import ChatTemplate, ReasoningFormat
 from .settings import ServerSettings
 
 __all__ = ["RequestedTools", "flat_param", "format_param", "read_requested_tools", "read_tool_format"]
@@ -73,10 +73,12 @@ class RequestedTools:
         return instructions(self.offered, self.format, [] if order is None else formulas_of(order))
 
 
-def read_tool_format(own: Fields | None, settings: ServerSettings) -> ToolFormat:
+def read_tool_format(own: Fields | None, settings: ServerSettings, template: ChatTemplate) -> ToolFormat:
     """Return the format of calls, of the answer's and of earlier ones. Raises `ApiError`."""
     chosen = None if own is None else own.text("tool_format")
     name = settings.tool_format if chosen is None else chosen
+    if name == "auto":
+        return template.tool_format(settings.model_name)
     if name not in FORMATS:
         raise bad_request(
             "structgen.tool_format",

@@ -20,7 +20,7 @@ from .conversation import Conversation, Round
 from .definitions import Tool, ToolCall, read_tools
 from .events import AssistantTurn, TurnEvent, merged, turn_of
 from .format_texts import ToolFormat
-from .formats import FORMATS, register_format
+from .formats import FORMATS, format_of_model, register_format
 from .loop import run_tools, run_tools_async
 from .prompting import instructions
 from .turn import ToolTurn, tools
@@ -40,6 +40,7 @@ __all__ = [
     "TurnEvent",
     "TurnParser",
     "XmlStyle",
+    "format_of_model",
     "instructions",
     "merged",
     "read_tools",

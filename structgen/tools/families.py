@@ -158,7 +158,7 @@ _GRANITE_3 = ToolFormat(
     "https://github.com/vllm-project/vllm/blob/main/vllm/tool_parsers/granite_tool_parser.py",
 )
 
-FAMILIES: tuple[ToolFormat, ...] = (
+_LISTED: tuple[ToolFormat, ...] = (
     _HERMES,
     ToolFormat(
         "llama3_json",
@@ -386,5 +386,56 @@ FAMILIES: tuple[ToolFormat, ...] = (
         specials=("<function_calls>", "</function_calls>"),
         source="https://github.com/vllm-project/vllm/blob/main/examples/tool_chat_template_olmo3.jinja",
     ),
+)
+
+_FOUND_BY: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "hermes": (("hermes", "qwen2", "qwen2.5", "qwen3", "qwq"), ("<tool_call>", '"arguments"')),
+    "llama3_json": (
+        ("llama-3", "llama-3.1", "llama-3.2", "llama-3.3", "llama3", "llama3.1", "llama3.2", "llama3.3"),
+        ("<|start_header_id|>", '"parameters"', "ipython"),
+    ),
+    "pythonic": (("llama-4", "llama4"), ("<|header_start|>", "ipython")),
+    "mistral": (
+        ("mistral-nemo", "ministral-8b", "mistral-small", "mistral-large", "pixtral", "mathstral"),
+        ("[TOOL_CALLS][",),
+    ),
+    "mistral_v3": (("mistral-7b", "mixtral-8x22b"), ("[TOOL_CALLS] [",)),
+    "mistral_args": (
+        ("devstral", "magistral", "ministral-3", "mistral-medium", "mistral-large-3", "mistral-small-4"),
+        ("[TOOL_CALLS]", "[ARGS]"),
+    ),
+    "mistral_v11": (
+        ("mistral-small-3.2", "mistral-small-2506", "mistral-small-3.2-24b"),
+        ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"),
+    ),
+    "deepseek_v3": (("deepseek-v3", "deepseek-r1"), ("<｜tool▁calls▁begin｜>", "```json")),
+    "deepseek_v31": (("deepseek-v3.1",), ("<｜tool▁calls▁begin｜>",)),
+    "deepseek_v32": (("deepseek-v3.2",), ("DSML", "function_calls")),
+    "deepseek_v4": (("deepseek-v4",), ("DSML", "tool_calls>")),
+    "harmony": (("gpt-oss",), ("<|channel|>", "<|message|>", "commentary")),
+    "qwen3_coder": (("qwen3-coder", "qwen3.5", "qwen3.6"), ("<tool_call>", "<function=", "<parameter=")),
+    "glm45": (("glm-4.5", "glm-4.6", "glm4.5", "glm4.6"), ("<tool_call>", "</arg_key>\n<arg_value>")),
+    "glm47": (("glm-4.7", "glm4.7", "glm-5"), ("<tool_call>", "</arg_key><arg_value>")),
+    "minimax_m2": (("minimax-m2",), ("minimax:tool_call", "<invoke name=")),
+    "kimi_k2": (("kimi-k2",), ("<|tool_calls_section_begin|>",)),
+    "kimi_k3": (("kimi-k3",), ("<|open|>", "<|close|>", "<|sep|>")),
+    "cohere_command": (("command-r7b", "command-a"), ("<|START_ACTION|>",)),
+    "exaone4": (("exaone-4",), ("<tool_call>", "<tool_result>", "[|assistant|]")),
+    "gemma4": (("gemma-4",), ("<|tool_call>call:",)),
+    "granite4": (("granite-4",), ("<tool_call>", '"arguments"', "<|start_of_role|>")),
+    "granite3": (
+        ("granite-3", "granite-3.0", "granite-3.2", "granite-3.3"),
+        ("<|tool_call|>", "<|start_of_role|>"),
+    ),
+    "granite31": (("granite-3.1",), ()),
+    "phi4_mini": (("phi-4-mini",), ("functools[",)),
+    "hunyuan_a13b": (("hunyuan-a13b",), ("<tool_calls>[",)),
+    "olmo3": (("olmo-3",), ("<function_calls>",)),
+}
+"""For each format, parts of the names of its models, and texts that its chat templates contain."""
+
+FAMILIES: tuple[ToolFormat, ...] = tuple(
+    replace(listed, names=_FOUND_BY[listed.name][0], template_texts=_FOUND_BY[listed.name][1])
+    for listed in _LISTED
 )
 """The formats that come with the package."""

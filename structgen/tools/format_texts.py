@@ -77,6 +77,10 @@ class ToolFormat:
     result_role: str = "tool"
     source: str = ""
     """Where the format is published."""
+    names: tuple[str, ...] = ()
+    """Parts of the names of models that use it, such as ``qwen3.5``."""
+    template_texts: tuple[str, ...] = ()
+    """Texts that a chat template of the format contains, all of them."""
 
     def __post_init__(self) -> None:
         """Raise `OptionError` for texts that no constraint and parser could be made from."""

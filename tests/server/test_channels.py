@@ -26,11 +26,11 @@ USERS = "{%- for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{%- endfo
 TEMPLATES = {
     "harmony": "{{- 'Reasoning: ' + (reasoning_effort or 'medium') }}"
     + USERS
-    + "{#- '<|channel|>analysis<|message|>' '<|channel|>final<|message|>' #}{{- '<|start|>assistant' }}",
+    + "{#- '<|channel|>analysis<|message|>' '<|channel|>final<|message|>' 'commentary' #}{{- '<|start|>assistant' }}",
     "cohere_command": USERS
-    + "{#- <|START_RESPONSE|> #}{{- '<|CHATBOT_TOKEN|>' }}"
+    + "{#- <|START_RESPONSE|> <|START_ACTION|> #}{{- '<|CHATBOT_TOKEN|>' }}"
     + "{%- if reasoning is false %}{{- '<|START_THINKING|><|END_THINKING|>' }}{%- endif %}",
-    "kimi_k3": "{%- macro tag(name) %}{{- '<|open|>' + name + '<|sep|>' }}{%- endmacro %}"
+    "kimi_k3": "{%- macro tag(name) %}{{- '<|open|>' + name + '<|sep|>' }}{%- endmacro %}{#- <|close|> #}"
     + USERS
     + "{{- tag('think' if thinking is not false else 'response') }}",
 }
@@ -79,6 +79,25 @@ def test_formats_are_read_from_templates(model: Any) -> None:
     assert found("kimi_k3", thinking=False) == ReasoningFormat(
         *kimi.think, frame=kimi, is_off=True, is_answer_opened=True
     )
+
+
+def test_the_tool_format_is_found_by_name_and_template(model: Any) -> None:
+    found = {name: ChatTemplate(with_template(model, text)) for name, text in TEMPLATES.items()}
+    assert found["kimi_k3"].tool_format("structgen").name == "kimi_k3"
+    assert found["harmony"].tool_format("structgen").name == "harmony"
+    plain = ChatTemplate(model)
+    assert plain.tool_format("structgen").name == "hermes"
+    assert plain.tool_format("Llama-4-Scout-17B-16E-Instruct").name == "pythonic"
+    named = {"model": NAME, "messages": [{"role": "user", "content": "?"}], "tools": [WEATHER]}
+    for settings, wanted in (
+        (ServerSettings(model_name="gemma-4-31b-it"), "gemma4"),
+        (ServerSettings(model_name="gemma-4-31b-it", tool_format="hermes"), "hermes"),
+    ):
+        asked = read_request(named, "chat", settings, plain)
+        assert asked.tools is not None and asked.tools.format.name == wanted
+    own = {**named, "structgen": {"tool_format": "glm47"}}
+    asked = read_request(own, "chat", ServerSettings(), plain)
+    assert asked.tools is not None and asked.tools.format.name == "glm47"
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -133,7 +152,7 @@ def test_requests_override_the_template(model: Any) -> None:
         structgen={"reasoning": "optional"},
     )
     assert allows(asked, turn_of("cohere_command", "a", "b"))
-    with pytest.raises(ApiError, match="has begun the answer"):
+    with pytest.raises(ApiError, match="has started the answer"):
         requested(model, "kimi_k3", chat_template_kwargs={"thinking": False}, structgen={"reasoning": True})
     with pytest.raises(ApiError, match="without reasoning"):
         requested(model, "harmony", structgen={"reasoning": False, "max_reasoning": 5})
@@ -143,7 +162,7 @@ def test_requests_override_the_template(model: Any) -> None:
 @pytest.fixture(scope="module", params=TEMPLATES)
 def family(request: pytest.FixtureRequest, model: Any) -> Iterator[tuple[str, Any]]:
     """Return the name of a family, and a client of a server with such a chat template."""
-    settings = ServerSettings(model_name="smol", compilers=1, tool_format=request.param)
+    settings = ServerSettings(model_name="smol", compilers=1)  # the tool format is found by the template, too
     running = Running(with_template(model, TEMPLATES[request.param]), settings)
     with running.client() as client:
         yield request.param, client

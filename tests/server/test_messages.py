@@ -9,8 +9,7 @@ import pytest
 from structgen.server.errors import ApiError
 from structgen.server.fields import Fields
 from structgen.server.messages import read_messages
-from structgen.server.settings import ServerSettings
-from structgen.server.tool_fields import read_requested_tools, read_tool_format
+from structgen.server.tool_fields import read_requested_tools
 from structgen.tools import FORMATS
 
 CLOCK = {"type": "function", "function": {"name": "clock"}}
@@ -18,7 +17,7 @@ CLOCK = {"type": "function", "function": {"name": "clock"}}
 
 def read(*messages: Any, format: str | None = None) -> list[dict[str, Any]]:
     fields = Fields({"messages": list(messages), **({"tools": [CLOCK]} if format else {})})
-    chosen = read_tool_format(None, ServerSettings(tool_format=format or "hermes"))
+    chosen = FORMATS[format or "hermes"]
     tools = read_requested_tools(fields, None, chosen)
     if tools is not None:
         tools.described = False
@@ -135,7 +134,7 @@ def test_the_older_form_of_calls() -> None:
 
 
 def test_earlier_calls_are_shown_in_the_models_form_where_none_may_follow() -> None:
-    chosen = read_tool_format(None, ServerSettings(tool_format="mistral"))
+    chosen = FORMATS["mistral"]
     (message,) = read_messages(Fields({"messages": [call("{}")]}), None, chosen)
     assert message["content"].startswith("[TOOL_CALLS]"), message
 

@@ -65,7 +65,7 @@ def read_response_request(
     own = fields.object("structgen")
     variables, shown_reasoning = _read_variables(fields, template)
     reasoning = read_reasoning(own, template, variables, is_on=settings.reasoning == "auto")
-    format = read_tool_format(own, settings)
+    format = read_tool_format(own, settings, template)
     tools, echoed = read_response_tools(fields, own, format)
     instructions, messages = read_input(fields, tools, format)
     closes = read_closed(own)
