@@ -14,7 +14,7 @@ from typing import Any
 
 from structgen.constraints.algebra import SequenceConstraint, Union, check_tree_size
 from structgen.constraints.base import CaptureParser, Constraint, join_instructions
-from structgen.constraints.expressions import literal, scope, tree_size
+from structgen.constraints.expressions import literal, scope, tree_size, unseen_size
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.capture_grammar import CaptureGrammar
 from structgen.constraints.grammar.lowered import Lowered
@@ -24,6 +24,10 @@ from structgen.ir.grammar import Body, Grammar, Rule, subbodies
 from .emptiness import accepts_empty
 
 __all__ = ["Composition", "Fragment", "body_of", "named", "text_of"]
+
+
+_TREE_PER_PART = 200
+"""A composition may have so many times as many nodes of expressions as parts, where shared ones count each time."""
 
 
 class Composition(Lowered):
@@ -105,9 +109,14 @@ class Fragment(Composition):
 
 
 def _tree_size(bodies: Sequence[Body]) -> int:
-    """Return the number of nodes in the bodies, counting shared ones each time."""
+    """Return the number of nodes in the bodies, counting shared ones each time, but expressions once.
+
+    Functions over expressions visit each node once, except for hashes, so their size as trees is bounded, too.
+    """
     sizes: dict[int, int] = {}
-    expressions: dict[int, int] = {}
+    seen: set[int] = set()
+    trees: dict[int, int] = {}
+    total = 0
     pending = list(bodies)
     while pending:
         node = pending[-1]
@@ -121,11 +130,13 @@ def _tree_size(bodies: Sequence[Body]) -> int:
             continue
         own = 1
         if kind == "text":
-            own = tree_size(node[1], expressions)
+            own = max(unseen_size(node[1], seen), 1)
+            total += tree_size(node[1], trees)
         elif kind == "constraint":
             own = node[1].tree_size()
         sizes[id(node)] = own + sum(sizes[id(part)] for part in inside)
         pending.pop()
+    check_tree_size(total // _TREE_PER_PART)
     return sum(sizes[id(body)] for body in bodies)
 
 
