@@ -162,6 +162,27 @@ def test_a_rejected_tree_leaves_the_cache_as_it_was(name: str) -> None:
         assert_close(name, found, [*PROMPTS[0], 4, 20, 21, *tokens])
 
 
+@pytest.mark.parametrize(
+    "name", ["jamba", "bamba", "lfm2", "falcon_h1"]
+)  # rounding drowns the tiny Mamba's logits
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_half_precision(name: str, kind: Any) -> None:
+    half = tiny_model(name, dtype=kind)
+    assert tree_reader_of(half, SIZE) is not None
+    tree = random_tree(np.random.default_rng(0), 8)
+    session = RecurrentSession(half, SIZE, [PROMPTS[0]])
+    (scores,) = session.append_trees([[]], [tree])
+    path = random_path(np.random.default_rng(2), tree[1])
+    session.keep(0, path)
+    session.append([[9]])
+    texts = [[*PROMPTS[0], *path_to(tree, node)] for node in range(8)]
+    texts.append([*PROMPTS[0], *(tree[0][node] for node in path), 9])
+    for found, tokens in zip([*scores, session.logits()[0]], texts, strict=True):
+        wanted = full(name, tokens)[-1]
+        bound = 0.06 if kind == torch.bfloat16 else 0.01
+        assert np.abs(found - wanted).max() <= bound * np.abs(wanted).max()
+
+
 def test_which_models_are_packed() -> None:
     for name in PACKED:
         assert tree_reader_of(model(name), SIZE) is not None
@@ -179,14 +200,18 @@ def test_a_layer_that_something_wrapped_is_not_packed() -> None:
     assert_close("mamba2", scores[2], [*PROMPTS[0], 16, 18])
 
 
-def test_a_model_whose_packed_logits_differ_is_not_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_a_model_whose_packed_logits_differ_is_not_packed(monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
     exact = tree_pass.tree_convolution
 
     def of_siblings(shape: Any, *arguments: Any) -> Any:
         return exact(type(shape)(range(-1, len(shape) - 1)), *arguments)
 
     monkeypatch.setattr(tree_pass, "tree_convolution", of_siblings)
-    assert tree_reader_of(tiny_model("lfm2"), SIZE) is None
+    assert tree_reader_of(tiny_model("lfm2", dtype=kind), SIZE) is None
+
+
+def test_a_cache_with_layers_of_another_type_is_not_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree_pass, "_LAYERS", {"DynamicLayer"})
     assert tree_reader_of(tiny_model("bamba"), SIZE) is None
 
