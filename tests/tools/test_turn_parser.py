@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import HealthCheck, Phase, assume, event, find, given, settings
 from hypothesis import strategies as st
 
 import structgen as sg
 from structgen.errors import OptionError, OutputInvalid, UnsupportedKeyword
 from structgen.tools import FORMATS, AssistantTurn, ToolCall, ToolTurn, TurnEvent, merged, tools, turn_of
 
-from .random_calls import turns
+from .random_calls import MARKERS, turns
 from .turns import fits
 from .walks import DEFINITION, FUNCTIONS, plain, walk, weather, with_specials
 
@@ -81,6 +81,49 @@ def test_rendered_turns_are_allowed_and_parsed_back(name: str, data: st.DataObje
     assert events_of(turn, text, random.Random(seed)) == whole
     assert turn_of(whole) == wanted
     check_order(whole)
+
+
+def parts_of(value: Any) -> Iterator[Any]:
+    """Yield a value and all values inside it."""
+    yield value
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in inside:
+        yield from parts_of(part)
+
+
+FEATURES: dict[str, Callable[[AssistantTurn, list[Any]], bool]] = {
+    "an empty object inside": lambda turn, parts: {} in parts,
+    "an object in an array": lambda turn, parts: any(
+        isinstance(part, list) and any(isinstance(item, dict) and item for item in part) for part in parts
+    ),
+    "an array in an object": lambda turn, parts: any(
+        isinstance(part, dict) and any(isinstance(item, list) and item for item in part.values())
+        for part in parts
+    ),
+    "an empty array": lambda turn, parts: [] in parts,
+    "a marker in a string": lambda turn, parts: any(
+        isinstance(part, str) and any(mark in part for mark in MARKERS if mark[0] == "<") for part in parts
+    ),
+    "other scripts": lambda turn, parts: any(isinstance(part, str) and not part.isascii() for part in parts),
+    "an exponent": lambda turn, parts: any(isinstance(part, float) and "e" in repr(part) for part in parts),
+    "null": lambda turn, parts: None in parts,
+    "three calls": lambda turn, parts: len(turn.calls) == 3,
+    "one tool twice": lambda turn, parts: len({call.name for call in turn.calls}) < len(turn.calls),
+    "a call without arguments": lambda turn, parts: any(not call.arguments for call in turn.calls),
+    "reasoning, text and calls": lambda turn, parts: bool(turn.reasoning and turn.text and turn.calls),
+    "the beginning of a marker": lambda turn, parts: bool(turn.calls) and "<tool_call" in turn.text,
+}
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_the_strategy_draws_what_matters(feature: str) -> None:
+    def has_feature(drawn: tuple[Any, AssistantTurn]) -> bool:
+        parts = [
+            part for call in drawn[1].calls for value in call.arguments.values() for part in parts_of(value)
+        ]
+        return FEATURES[feature](drawn[1], parts)
+
+    find(turns(FORMATS["hermes"]), has_feature, settings=settings(max_examples=1000, phases=[Phase.generate]))
 
 
 def not_expressible(turn: ToolTurn, wanted: AssistantTurn) -> bool:
