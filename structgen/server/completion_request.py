@@ -330,7 +330,10 @@ def _turn(
             raise bad_request(answer.param, f"{answer.param} cannot be combined with tools")
         tools.spec["answer"] = answer.as_answer()
     if reasoning is not None:
-        tools.spec["reasoning"] = reasoning.choice
+        choice = reasoning.choice
+        # The operator may have set a format other than that of the chat template.
+        is_other = choice == "skipped" and tools.format != reasoning.frame
+        tools.spec["reasoning"] = False if is_other else choice
         if reasoning.most is not None:
             tools.spec["max_reasoning"] = reasoning.most
         if reasoning.most_tokens is not None:

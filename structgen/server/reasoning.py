@@ -87,7 +87,7 @@ class ReasoningFormat:
     def choice(self) -> ReasoningChoice:
         """The value of the option `reasoning` of `structgen.tools`."""
         if self.is_off:
-            return False
+            return "skipped" if self.is_answer_opened else False
         return "optional" if self.optional else True if self.open else "opened"
 
     def options(self) -> dict[str, Any]:
@@ -109,13 +109,12 @@ class ReasoningFormat:
             "reasoning": self.choice,
             "max_reasoning": self.most,
             "max_reasoning_tokens": self.most_tokens,
-            "is_opened": self.is_answer_opened,
         }
 
     def reader(self) -> PartialTurn:
         """Return a reader of an answer without tools."""
         if self.frame is not None:
-            return answer_turn_reader(self.frame, reasoning=self.choice, is_opened=self.is_answer_opened)
+            return answer_turn_reader(self.frame, reasoning=self.choice)
         return PartialTurn(None, think=(self.open, self.close), optional=self.optional)
 
 

@@ -60,6 +60,7 @@ class RequestedTools:
             think=think,
             optional=optional,
             answers="answer" in self.spec,
+            is_opened=self.spec.get("reasoning") == "skipped",
         )
 
     def reasoning_markers(self, reasoning: ReasoningFormat) -> tuple[str, str]:

@@ -37,7 +37,7 @@ _TOOL_OPTIONS = (
 )  # fmt: skip
 _PLAN = ("actions", "formulas", "format", "max_steps")
 _ANSWER = ("kind", "spec", "closed", "reasoning", "turn")
-_TURN = ("format", "reasoning", "max_reasoning", "max_reasoning_tokens", "is_opened")
+_TURN = ("format", "reasoning", "max_reasoning", "max_reasoning_tokens")
 _REASONING = ("open", "close", "max_chars", "max_tokens", "optional")
 _MOST_STEPS = 10_000
 

@@ -18,7 +18,9 @@ from .partial_turn import MOST_LINES
 __all__ = ["check_beginnings"]
 
 
-def check_beginnings(answer: Constraint, format: ToolFormat, *, reasons: bool, optional: bool) -> None:
+def check_beginnings(
+    answer: Constraint, format: ToolFormat, *, reasons: bool, optional: bool, is_opened: bool = False
+) -> None:
     """Raise `OptionError` if a text of the answer may begin as calls or the reasoning of the turn do.
 
     Args:
@@ -26,8 +28,9 @@ def check_beginnings(answer: Constraint, format: ToolFormat, *, reasons: bool, o
         format: How calls are written.
         reasons: Reasoning may come before the answer. The line ends after it may belong to either.
         optional: The reasoning may be missing.
+        is_opened: The prompt has opened the answer, or the text before calls.
     """
-    if format.is_framed and not format.says_always:
+    if format.is_framed and not (format.says_always or is_opened):
         return  # the answer is after a marker of its own
     lines = ["\n" * count for count in range(MOST_LINES + 1 if reasons else 1)]
     # With `at_start` the parser waits for the end of the turn: a text that is no whole call is an answer.

@@ -11,7 +11,6 @@ from typing import Any
 
 from structgen.constraints.base import Constraint
 from structgen.constraints.composition import Composition
-from structgen.errors import OptionError
 
 from .bodies import sequence_of
 from .format_texts import ToolFormat
@@ -29,38 +28,30 @@ def answer_turn(
     reasoning: ReasoningChoice = False,
     max_reasoning: int | None = None,
     max_reasoning_tokens: int | None = None,
-    is_opened: bool = False,
 ) -> Composition:
     """Return the constraint of a turn without calls.
 
     Args:
         answer: The constraint of the answer; None is free text.
         format: The format of the model that writes the turn.
-        reasoning: True if the turn starts with reasoning; "optional"; "opened" if the prompt has opened it.
+        reasoning: True if the turn starts with reasoning; "optional"; "opened" if the prompt has opened it; "skipped"
+            if the prompt has opened the answer.
         max_reasoning: The most characters of reasoning.
         max_reasoning_tokens: The most tokens of reasoning. Its markers do not count.
-        is_opened: The prompt has opened the answer, so the turn has no reasoning.
 
     Raises:
-        OptionError: The turn would have reasoning although the prompt has opened the answer, or the answer may begin
-            as calls do.
+        OptionError: The answer may begin as calls do.
     """
-    if is_opened and reasoning is not False:
-        raise OptionError("the prompt has opened the answer, so there is no reasoning before it")
     chosen = tool_format(format)
     parts = TurnParts(chosen, reasoning, None)
-    body = sequence_of(
-        (parts.thought(max_reasoning, max_reasoning_tokens), parts.answer(answer, is_opened=is_opened))
-    )
+    body = sequence_of((parts.thought(max_reasoning, max_reasoning_tokens), parts.answer(answer)))
     return Composition(body, f"an answer as {chosen.name} writes it")
 
 
-def answer_turn_reader(
-    format: ToolFormat, *, reasoning: ReasoningChoice = False, is_opened: bool = False
-) -> PartialTurn:
+def answer_turn_reader(format: ToolFormat, *, reasoning: ReasoningChoice = False) -> PartialTurn:
     """Return a reader of the turns of `answer_turn`."""
-    if is_opened:
-        return PartialTurn(None, end=format.answer[1])
+    if reasoning == "skipped":
+        return PartialTurn(format, answers=True, is_opened=True)
     begin, end = format.think
     think = None if reasoning is False else ("" if reasoning == "opened" else begin, end)
     return PartialTurn(format, think=think, optional=reasoning == "optional", answers=True)

@@ -62,7 +62,7 @@ class PartialTurn:
             reasoning.
         optional: The reasoning may be missing.
         answers: The turn is calls, or an answer with a constraint of its own, which may contain any text.
-        end: The text after the answer, of a turn without calls.
+        is_opened: The prompt has opened the answer, or the text before calls.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PartialTurn:
         think: tuple[str, str] | None = None,
         optional: bool = False,
         answers: bool = False,
-        end: str = "",
+        is_opened: bool = False,
     ) -> None:
         self._reasoning: GrowingText | None = None
         self.reasoning_end: int | None = None
@@ -84,7 +84,8 @@ class PartialTurn:
         """The index of the first character of `text` in the turn; None while it is empty."""
         self.calls: list[PartialCall] = []
         self._format, self._tools, self._forms = format, tools, forms or {}
-        self._think, self._optional, self._answers, self._end = think, optional, answers, end
+        self._think, self._optional, self._answers = think, optional, answers
+        self._is_opened = is_opened
         self.is_whole = False
         """Whether the turn is complete."""
         self._source = TextSource()
@@ -194,7 +195,7 @@ class PartialTurn:
             yield from self._thought(*self._think)
         format, source = self._format, self._source
         if format is None:
-            yield from source.up_to_last(self._end, self._say)
+            yield from self._rest()
         elif format.is_framed:
             yield from self._frames(format)
         elif self._answers:
@@ -227,6 +228,10 @@ class PartialTurn:
     def _frames(self, format: ToolFormat) -> Steps:
         """Read text with markers, or calls, perhaps with such text before them."""
         source, say, answer = self._source, format.say, format.answer
+        if self._is_opened:
+            if not (yield from self._shared_frame(format)):
+                yield from self._calls(format)
+            return
         begins = [begin for begin in (answer[0], say[0], format.opening) if begin]
         begin = yield from source.one_of(*begins, ahead=True)
         if begin is None:
@@ -248,7 +253,7 @@ class PartialTurn:
         source, end = self._source, format.answer[1]
         if self._answers:
             empty = format.say[1] + format.opening
-            if format.says_always and (yield from source.is_next(empty)):
+            if (format.says_always or self._is_opened) and (yield from source.is_next(empty)):
                 yield from source.expect(format.say[1])
                 return False
             yield from source.up_to_last(end, self._say)

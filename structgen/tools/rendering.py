@@ -13,7 +13,12 @@ __all__ = ["render_turn"]
 
 
 def render_turn(
-    format: ToolFormat, turn: AssistantTurn, forms: Forms | None = None, *, is_opened: bool = False
+    format: ToolFormat,
+    turn: AssistantTurn,
+    forms: Forms | None = None,
+    *,
+    is_opened: bool = False,
+    is_answer_opened: bool = False,
 ) -> str:
     """Return the text of a turn.
 
@@ -22,13 +27,14 @@ def render_turn(
         turn: The turn.
         forms: The forms of the parameters, from the constraint.
         is_opened: The prompt has opened the reasoning.
+        is_answer_opened: The prompt has opened the answer, or the text before calls.
     """
     text = ""
     if turn.reasoning is not None:
         begin, end = format.think
         text += ("" if is_opened else begin) + turn.reasoning + end
     if not turn.calls:
-        return text + format.answer[0] + turn.text + format.answer[1]
-    if turn.text or format.says_always:
-        text += format.say[0] + turn.text + format.say[1]
+        return text + ("" if is_answer_opened else format.answer[0]) + turn.text + format.answer[1]
+    if turn.text or format.says_always or is_answer_opened:
+        text += ("" if is_answer_opened else format.say[0]) + turn.text + format.say[1]
     return text + format.write_calls([(call.name, call.arguments) for call in turn.calls], forms)

@@ -91,9 +91,12 @@ class ToolTurn(Composition):
             self.format,
             self.tools,
             self.forms,
-            think=None if self.reasoning is False else ("" if self.reasoning == "opened" else begin, end),
+            think=None
+            if self.reasoning in (False, "skipped")
+            else ("" if self.reasoning == "opened" else begin, end),
             optional=self.reasoning == "optional",
             answers=self.options["answer"] is not None,
+            is_opened=self.reasoning == "skipped",
         )
 
     def render(self, turn: AssistantTurn) -> str:
@@ -107,7 +110,13 @@ class ToolTurn(Composition):
                 are arguments that do not satisfy their schema, text before calls in a format without it, and a
                 string without quotes that contains the end of its element.
         """
-        text = render_turn(self.format, turn, self.forms, is_opened=self.reasoning == "opened")
+        text = render_turn(
+            self.format,
+            turn,
+            self.forms,
+            is_opened=self.reasoning == "opened",
+            is_answer_opened=self.reasoning == "skipped",
+        )
         data = list(text.encode())
         matcher = Matcher(self, Vocabulary.of_bytes())
         length = matcher.accepts(data)
@@ -174,7 +183,8 @@ def tools(
         tool_choice: "auto", "required" (calls at once), "none" (no calls), or the name of the one tool to call.
         parallel: Allow several calls in one turn; None allows them if the format does.
         max_calls: The most calls of the turn.
-        reasoning: True if the turn starts with reasoning; "optional"; "opened" if the prompt has opened it already.
+        reasoning: True if the turn starts with reasoning; "optional"; "opened" if the prompt has opened it already;
+            "skipped" if the prompt has opened the answer, in a format that begins text before calls as it does answers.
         max_reasoning: The most characters of reasoning.
         max_reasoning_tokens: The most tokens of reasoning. Its markers do not count.
         answer: The type or constraint of the final answer; a turn is then this, or calls. None is free text.
@@ -209,6 +219,11 @@ def tools(
     }
     chosen, offered = tool_format(format), read_tools(definitions)
     _check_options(options)
+    if reasoning == "skipped" and not (chosen.is_framed and chosen.say[0] == chosen.answer[0]):
+        raise OptionError(
+            f"no prompt can open the answer in the format {chosen.name}",
+            hint="Only in formats such as kimi_k3 text before calls begins as an answer does.",
+        )
     most = most_calls(chosen, parallel, max_calls, tool_choice)
     called = _called(offered, tool_choice)
     ordered = order_of(order, offered, earlier, max_later)
@@ -284,14 +299,16 @@ def _check_options(options: Mapping[str, Any]) -> None:
     parallel, reasoning, max_text = options["parallel"], options["reasoning"], options["max_text"]
     if parallel is not None and not isinstance(parallel, bool):
         raise OptionError(f"parallel is {parallel!r:.60}; it is True, False or None")
-    if not isinstance(reasoning, bool) and reasoning not in ("optional", "opened"):
-        raise OptionError(f"reasoning is {reasoning!r:.60}; it is True, False, 'optional' or 'opened'")
+    if not isinstance(reasoning, bool) and reasoning not in ("optional", "opened", "skipped"):
+        raise OptionError(
+            f"reasoning is {reasoning!r:.60}; it is True, False, 'optional', 'opened' or 'skipped'"
+        )
     for name in ("max_reasoning", "max_reasoning_tokens", "max_text", "max_calls"):
         value, least = options[name], 1 if name == "max_calls" else 0
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
             raise OptionError(f"{name} is {value!r:.60}; it must be a whole number of {least} or more")
     for name in ("max_reasoning", "max_reasoning_tokens"):
-        if options[name] is not None and reasoning is False:
+        if options[name] is not None and reasoning in (False, "skipped"):
             raise OptionError(
                 f"{name} is {options[name]} without reasoning",
                 hint=f"Give reasoning=True, 'optional' or 'opened', too, or leave out {name}.",

@@ -36,7 +36,7 @@ from .partial_turn import MOST_LINES
 
 __all__ = ["ReasoningChoice", "TurnParts"]
 
-ReasoningChoice = bool | Literal["optional", "opened"]
+ReasoningChoice = bool | Literal["optional", "opened", "skipped"]
 
 
 class TurnParts:
@@ -44,7 +44,10 @@ class TurnParts:
 
     def __init__(self, format: ToolFormat, reasoning: ReasoningChoice, max_text: int | None) -> None:
         self.format = format
-        self.reasoning = reasoning
+        self.is_opened = reasoning == "skipped"
+        """Whether the prompt has opened the answer, so that there is no reasoning."""
+        reasoning = False if self.is_opened else reasoning
+        self.reasoning: ReasoningChoice = reasoning
         self.max_text = max_text
         self.forms: dict[str, dict[str, Form]] = {}
         thinks = () if reasoning is False or format.is_framed else format.think
@@ -70,15 +73,10 @@ class TurnParts:
         whole = sequence_of((opened, inside, pieces(end, self.specials), lines))
         return choice_of((EMPTY, whole)) if self.reasoning == "optional" else whole
 
-    def answer(self, constraint: Constraint | None, *, is_opened: bool = False) -> Body:
-        """Return the final answer with its markers. Raises `OptionError` if it may begin as a call does.
-
-        Args:
-            constraint: The constraint of the answer; None is free text.
-            is_opened: The prompt has opened the answer.
-        """
+    def answer(self, constraint: Constraint | None) -> Body:
+        """Return the final answer with its markers. Raises `OptionError` if it may begin as a call does."""
         begin, end = self.format.answer
-        begin = "" if is_opened else begin
+        begin = "" if self.is_opened else begin
         expression = _bounded(TEXT, self.max_text) if constraint is None else constraint.regular()
         if expression is None:
             assert constraint is not None
@@ -87,6 +85,7 @@ class TurnParts:
                 self.format,
                 reasons=self.reasoning is not False,
                 optional=self.reasoning == "optional",
+                is_opened=self.is_opened,
             )
             inside = body_of(constraint)
         else:
@@ -105,17 +104,20 @@ class TurnParts:
             return calls
         if begin:
             said: Body = ("text", _bounded(without(self.never), self.max_text))
-            framed = sequence_of((pieces(begin, self.specials), said, pieces(end, self.specials)))
-            return sequence_of((framed if self.format.says_always else choice_of((EMPTY, framed)), calls))
+            opening = EMPTY if self.is_opened else pieces(begin, self.specials)
+            framed = sequence_of((opening, said, pieces(end, self.specials)))
+            is_always = self.format.says_always or self.is_opened
+            return sequence_of((framed if is_always else choice_of((EMPTY, framed)), calls))
         marker = self.format.marker
         others = tuple(special for special in self.never if special not in marker)
         return sequence_of((("text", _bounded(before(marker, (marker,), others), self.max_text)), calls))
 
     def without_text(self, calls: Body) -> Body:
         """Return calls without text before them, after its markers if the format always has these."""
-        if not self.format.says_always:
+        if not (self.format.says_always or self.is_opened):
             return calls
-        return sequence_of((pieces("".join(self.format.say), self.specials), calls))
+        begin, end = self.format.say
+        return sequence_of((pieces(end if self.is_opened else begin + end, self.specials), calls))
 
     def calls(self, called: Sequence[Tool], most: int | None) -> tuple[Body | None, list[Rule]]:
         """Return one call or several, with their markers, and the grammar rules that they use."""

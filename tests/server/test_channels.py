@@ -140,6 +140,26 @@ def test_budgets_hold_in_channels(model: Any, name: str) -> None:
     )
 
 
+def test_tools_after_a_prompt_that_opened_the_answer(model: Any) -> None:
+    call = (
+        '<|close|>response<|sep|><|open|>tools<|sep|><|open|>call tool="weather" index="1"<|sep|>'
+        '<|open|>argument key="city" type="string"<|sep|>Rome<|close|>argument<|sep|>'
+        '<|open|>argument key="days" type="number"<|sep|>3<|close|>argument<|sep|>'
+        "<|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>"
+    )
+    asked = requested(model, "kimi_k3", tools=[WEATHER], **OFF["kimi_k3"])
+    assert allows(asked, "I look." + call) and allows(asked, call)
+    assert not allows(asked, "<|open|>response<|sep|>I look." + call)
+    reader = asked.reader()
+    assert reader is not None
+    turn = whole_turn(reader, "I look." + call)
+    assert (turn.text, turn.reasoning, [each.name for each in turn.calls]) == ("I look.", None, ["weather"])
+    other = requested(
+        model, "kimi_k3", tools=[WEATHER], structgen={"tool_format": "hermes"}, **OFF["kimi_k3"]
+    )
+    assert allows(other, "Hello.")
+
+
 def test_requests_override_the_template(model: Any) -> None:
     asked = requested(model, "cohere_command", structgen={"reasoning": True})
     assert allows(asked, turn_of("cohere_command", "a", "b"))

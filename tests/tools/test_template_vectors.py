@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import structgen as sg
+from structgen.errors import OptionError
 from structgen.tools import FORMATS, AssistantTurn, ToolCall, tools
 
 from .turns import TWO_CALLS, fits
@@ -97,6 +99,23 @@ VECTORS: dict[str, list[tuple[Any, str, AssistantTurn]]] = {
             AssistantTurn("Done.", (), ""),
         ),
     ],
+    "kimi_k3_without_thinking": [
+        (
+            "skipped",
+            "I look.<|close|>response<|sep|><|open|>tools<|sep|>"
+            '<|open|>call tool="switch" index="1"<|sep|><|open|>argument key="on" type="boolean"<|sep|>false'
+            "<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>",
+            AssistantTurn("I look.", (OFF,)),
+        ),
+        (
+            "skipped",
+            "<|close|>response<|sep|><|open|>tools<|sep|>"
+            '<|open|>call tool="switch" index="1"<|sep|><|open|>argument key="on" type="boolean"<|sep|>false'
+            "<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>",
+            AssistantTurn("", (OFF,)),
+        ),
+        ("skipped", "Done.<|close|>response<|sep|><|close|>message<|sep|>", AssistantTurn("Done.")),
+    ],
     "cohere_command": [
         (
             "optional",
@@ -166,12 +185,27 @@ VECTORS: dict[str, list[tuple[Any, str, AssistantTurn]]] = {
 
 @pytest.mark.parametrize(
     ("name", "reasoning", "text", "wanted"),
-    [(name, *vector) for name, vectors in VECTORS.items() for vector in vectors],
+    [
+        (name.removesuffix("_without_thinking"), *vector)
+        for name, vectors in VECTORS.items()
+        for vector in vectors
+    ],
 )
 def test_turns_of_templates(name: str, reasoning: Any, text: str, wanted: AssistantTurn) -> None:
     turn = tools(FUNCTIONS, format=name, reasoning=reasoning)
     assert fits(turn, text), text
     assert turn.read(text) == wanted
+    if reasoning == "skipped":
+        assert turn.render(wanted) == text
+        if wanted.calls and not wanted.text:
+            for options in ({"tool_choice": "required"}, {"answer": sg.regex("[0-9]+")}):
+                assert fits(tools(FUNCTIONS, format=name, reasoning=reasoning, **options), text)
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "kimi_k3"])
+def test_no_prompt_opens_the_answer_in_other_formats(name: str) -> None:
+    with pytest.raises(OptionError, match="no prompt can open the answer"):
+        tools(FUNCTIONS, format=name, reasoning="skipped")
 
 
 def test_each_format_has_a_turn_with_calls() -> None:
@@ -189,9 +223,6 @@ def test_the_documentation_cites_each_source() -> None:
 
 
 def test_an_answer_in_kimi_k3_does_not_begin_as_an_empty_text_before_calls() -> None:
-    import structgen as sg
-    from structgen.errors import OptionError
-
     format = FORMATS["kimi_k3"]
     begin = (format.say[1] + format.opening).replace('"', '\\"')
     with pytest.raises(OptionError, match="the answer may begin with"):
