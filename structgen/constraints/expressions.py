@@ -37,6 +37,7 @@ __all__ = [
     "RE",
     "TEXT",
     "Ranges",
+    "add_nodes",
     "alternate",
     "character_class",
     "complement",
@@ -52,7 +53,6 @@ __all__ = [
     "scope",
     "substring",
     "tree_size",
-    "unseen_size",
 ]
 
 EPSILON: RE = ("literal", "")
@@ -405,21 +405,19 @@ def _outside_scopes(part: RE) -> Iterator[RE]:
             pending.append(node[1])
 
 
-def unseen_size(expression: RE, seen: set[int]) -> int:
-    """Return the number of nodes that are not yet in `seen`, and add them.
+def add_nodes(expression: RE, seen: set[int]) -> None:
+    """Add the ids of all nodes of an expression to `seen`, each once.
 
     Args:
         expression: The expression.
         seen: The ids of nodes of this and other expressions, which must be kept alive as long as it.
     """
-    before = len(seen)
     pending = [expression]
     while pending:
         node = pending.pop()
         if id(node) not in seen:
             seen.add(id(node))
             pending.extend(_inside(node))
-    return len(seen) - before
 
 
 def tree_size(expression: RE, known: dict[int, int] | None = None) -> int:

@@ -51,7 +51,9 @@ def simple_pattern_states(pattern: str) -> int | None:
     if len(pattern) > _LONGEST:
         return None
     try:
-        return _Positions(pattern_language(pattern)).states()
+        return _Positions(
+            pattern_language(pattern, "ecma")
+        ).states()  # subtle: as the reader calls it, whose cache it is
     except (_NotSimple, StructgenError):
         return None
 

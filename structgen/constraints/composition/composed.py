@@ -14,7 +14,7 @@ from typing import Any
 
 from structgen.constraints.algebra import SequenceConstraint, Union, check_tree_size
 from structgen.constraints.base import CaptureParser, Constraint, join_instructions
-from structgen.constraints.expressions import literal, scope, tree_size, unseen_size
+from structgen.constraints.expressions import add_nodes, literal, scope, tree_size
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.capture_grammar import CaptureGrammar
 from structgen.constraints.grammar.lowered import Lowered
@@ -130,14 +130,14 @@ def _tree_size(bodies: Sequence[Body]) -> int:
             continue
         own = 1
         if kind == "text":
-            own = max(unseen_size(node[1], seen), 1)
+            add_nodes(node[1], seen)
             total += tree_size(node[1], trees)
         elif kind == "constraint":
             own = node[1].tree_size()
         sizes[id(node)] = own + sum(sizes[id(part)] for part in inside)
         pending.pop()
     check_tree_size(total // _TREE_PER_PART)
-    return sum(sizes[id(body)] for body in bodies)
+    return sum(sizes[id(body)] for body in bodies) + len(seen)
 
 
 def named(name: str, body: Body) -> Body:
