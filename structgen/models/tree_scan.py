@@ -81,6 +81,7 @@ def tree_convolution(
     weight: torch.Tensor,
     bias: torch.Tensor | None = None,
     activation: str | None = None,
+    **_: object,
 ) -> torch.Tensor:
     """Return a causal convolution over the path to each node.
 

@@ -26,6 +26,7 @@ from .test_session import Tree, full, model, random_path  # noqa: E402
 from .tiny import SIZE, tiny_model  # noqa: E402
 
 PACKED = ["mamba", "mamba2", "jamba", "bamba", "lfm2", "falcon_h1"]
+OTHERS = ["falcon_mamba", "granite_hybrid", "zamba2"]
 PROMPTS = [[5, 6, 7, 8, 9], [3], [11, 12, 13]]
 
 
@@ -64,7 +65,7 @@ def counted(name: str) -> Iterator[list[tuple[int, ...]]]:
 
 @pytest.mark.parametrize(
     ("name", "packs"),
-    [*((name, True) for name in PACKED), ("mamba2", False), ("jamba", False), ("lfm2", False)],
+    [*((name, True) for name in PACKED + OTHERS), ("mamba2", False), ("jamba", False), ("lfm2", False)],
 )
 def test_random_trees_are_read_and_kept_as_their_paths(name: str, packs: bool) -> None:
     rng = np.random.default_rng(len(name))
@@ -184,7 +185,7 @@ def test_half_precision(name: str, kind: Any) -> None:
 
 
 def test_which_models_are_packed() -> None:
-    for name in PACKED:
+    for name in PACKED + OTHERS:
         assert tree_reader_of(model(name), SIZE) is not None
     for name in ("llama", "mistral", "qwen3_next"):
         assert tree_reader_of(model(name), SIZE) is None

@@ -14,8 +14,10 @@ from transformers import (
     BloomConfig,
     FalconConfig,
     FalconH1Config,
+    FalconMambaConfig,
     GPT2Config,
     GPTNeoConfig,
+    GraniteMoeHybridConfig,
     JambaConfig,
     Lfm2Config,
     LlamaConfig,
@@ -30,6 +32,7 @@ from transformers import (
     RecurrentGemmaConfig,
     RobertaConfig,
     RwkvConfig,
+    Zamba2Config,
 )
 
 SIZE = 48
@@ -141,6 +144,23 @@ def _bamba() -> PreTrainedConfig:
     return BambaConfig(**_COMMON, **_DECODER, **mixer)
 
 
+def _falcon_mamba() -> PreTrainedConfig:
+    return FalconMambaConfig(**_COMMON, hidden_size=32, num_hidden_layers=2, state_size=8)
+
+
+def _granite_hybrid() -> PreTrainedConfig:
+    sizes = {name: value for name, value in _DECODER.items() if name != "head_dim"}
+    heads = {"mamba_d_state": 8, "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_chunk_size": 16}
+    layers = {"layer_types": ["mamba", "attention"], "num_local_experts": 0, "shared_intermediate_size": 48}
+    return GraniteMoeHybridConfig(**_COMMON, **sizes, **heads, **layers)
+
+
+def _zamba2() -> PreTrainedConfig:
+    sizes = {name: value for name, value in _DECODER.items() if name != "head_dim"}
+    heads = {"mamba_d_state": 8, "n_mamba_heads": 8, "mamba_headdim": 8, "mamba_ngroups": 1, "chunk_size": 16}
+    return Zamba2Config(**_COMMON, **sizes, **heads, layers_block_type=["mamba", "hybrid"])
+
+
 def _recurrent_gemma() -> PreTrainedConfig:
     sizes = {**_DECODER, "num_hidden_layers": 3}
     return RecurrentGemmaConfig(**_COMMON, **sizes, lru_width=32, attention_window_size=6)
@@ -171,6 +191,9 @@ CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "falcon_h1": _falcon_h1,
     "jamba": _jamba,
     "bamba": _bamba,
+    "falcon_mamba": _falcon_mamba,
+    "granite_hybrid": _granite_hybrid,
+    "zamba2": _zamba2,
     "recurrent_gemma": _recurrent_gemma,
     "rwkv": _rwkv,
     "gpt": _gpt,
