@@ -26,7 +26,7 @@ from .test_session import Tree, full, model, random_path  # noqa: E402
 from .tiny import SIZE, tiny_model  # noqa: E402
 
 PACKED = ["mamba", "mamba2", "jamba", "bamba", "lfm2", "falcon_h1"]
-OTHERS = ["falcon_mamba", "granite_hybrid", "zamba2"]
+OTHERS = ["falcon_mamba", "granite_hybrid"]
 PROMPTS = [[5, 6, 7, 8, 9], [3], [11, 12, 13]]
 
 

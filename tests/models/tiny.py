@@ -32,7 +32,6 @@ from transformers import (
     RecurrentGemmaConfig,
     RobertaConfig,
     RwkvConfig,
-    Zamba2Config,
 )
 
 SIZE = 48
@@ -155,12 +154,6 @@ def _granite_hybrid() -> PreTrainedConfig:
     return GraniteMoeHybridConfig(**_COMMON, **sizes, **heads, **layers)
 
 
-def _zamba2() -> PreTrainedConfig:
-    sizes = {name: value for name, value in _DECODER.items() if name != "head_dim"}
-    heads = {"mamba_d_state": 8, "n_mamba_heads": 8, "mamba_headdim": 8, "mamba_ngroups": 1, "chunk_size": 16}
-    return Zamba2Config(**_COMMON, **sizes, **heads, layers_block_type=["mamba", "hybrid"])
-
-
 def _recurrent_gemma() -> PreTrainedConfig:
     sizes = {**_DECODER, "num_hidden_layers": 3}
     return RecurrentGemmaConfig(**_COMMON, **sizes, lru_width=32, attention_window_size=6)
@@ -193,7 +186,6 @@ CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "bamba": _bamba,
     "falcon_mamba": _falcon_mamba,
     "granite_hybrid": _granite_hybrid,
-    "zamba2": _zamba2,
     "recurrent_gemma": _recurrent_gemma,
     "rwkv": _rwkv,
     "gpt": _gpt,
