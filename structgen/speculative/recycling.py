@@ -3,6 +3,7 @@
     TokenRecycling    after each token, the tokens that were most probable the last time it was read
     LogitNGrams       the same after the last two or three tokens, averaged over the times they were read
     TriGrams          counts of what followed the last two tokens, the last one, and of tokens at all
+    ForcedSplits      the tokens with which the model wrote what a constraint forced
     SuffixStore       the texts of earlier requests with the same constraint: what followed the same tokens there
 
 Logits cost nothing: the model computes them for every token that it reads, rejected draft tokens included.
@@ -27,7 +28,7 @@ from .checks import check_whole
 from .drafters import CONTEXT, Context, Proposal, RowDrafter, SilentRow, Start
 from .suffixes import BREAK, SuffixIndex
 
-__all__ = ["LogitNGrams", "SuffixStore", "TokenRecycling", "TriGrams", "most_probable"]
+__all__ = ["ForcedSplits", "LogitNGrams", "SuffixStore", "TokenRecycling", "TriGrams", "most_probable"]
 
 Array = NDArray[Any]
 
@@ -35,6 +36,8 @@ _BLOCK = 256
 _DEFAULT_WIDTH = 4
 _MAX_CONSTRAINTS = 256
 """The largest number of constraints whose texts are kept."""
+_MAX_SPLIT_BYTES = 16
+"""The largest number of bytes of a forced text that are split."""
 
 
 def most_probable(scores: Array, count: int = _DEFAULT_WIDTH) -> Array:
@@ -226,6 +229,74 @@ class _TriGramRow(_LearnedRow):
         for position in range(max(start, self.counted), len(tokens)):
             self.table.count(tokens[max(0, position - 2) : position], tokens[position])
         self.counted = max(self.counted, len(tokens))
+
+
+class ForcedSplits:
+    """Proposes the token with which the model started the same forced text before, under any constraint.
+
+    Why: a model that does not expect a forced text does not write it as its tokenizer splits it. Of the tokens that the
+    text starts with it draws those that are likely after any text, such as single letters.
+
+    Args:
+        longest: The largest number of bytes of a forced text that are compared, from its start.
+        entries: The largest number of different starts; the least recently used ones are evicted.
+    """
+
+    def __init__(self, longest: int = 3, entries: int = 20_000) -> None:
+        check_whole("longest", longest)
+        check_whole("entries", entries, high=100_000_000)
+        self._longest = longest
+        self._entries = entries
+        self._known: OrderedDict[bytes, Counter[int]] = OrderedDict()
+
+    def start(self, start: Start) -> RowDrafter:
+        """See `Drafter`."""
+        return SilentRow() if start.constraint is None else _SplitRow(self, start.vocabulary)
+
+    def count(self, forced: bytes, token: int) -> None:
+        """Count a token that was drawn where this text was forced."""
+        for length in range(1, min(self._longest, len(forced)) + 1):
+            key = forced[:length]
+            self._known.setdefault(key, Counter())[token] += 1
+            self._known.move_to_end(key)
+        while len(self._known) > self._entries:
+            self._known.popitem(last=False)
+
+    def guesses(self, forced: bytes) -> Iterable[Proposal]:
+        """Return the most frequent token where the same text was forced, or one with the longest common start."""
+        for length in range(min(self._longest, len(forced)), 0, -1):
+            counts = self._known.get(forced[:length])
+            if counts:
+                token, count = counts.most_common(1)[0]
+                share = count / (counts.total() + 1)
+                return [Proposal((token,), f"split {length}, {int(5 * share)}", share)]
+        return ()
+
+
+@dataclass
+class _SplitRow(RowDrafter):
+    splits: ForcedSplits
+    vocabulary: Any
+    forced: bytes = b""
+    """The text that was forced at the end of the row."""
+    forced_at: int = 0
+    """The number of tokens before it."""
+
+    def propose(self, context: Context) -> Iterable[Proposal]:
+        forced = bytes(context.matcher.forced_bytes(_MAX_SPLIT_BYTES))
+        if not context.drafted:
+            self.forced, self.forced_at = forced, len(context.tokens)
+        return self.splits.guesses(forced) if forced else ()
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        if start <= self.forced_at:
+            rest = self.forced
+            for token in tokens[self.forced_at :]:
+                if not rest:
+                    break
+                self.splits.count(rest, token)
+                rest = rest[len(self.vocabulary.token_bytes(token) or b"") :]
+        self.forced = b""
 
 
 class SuffixStore:

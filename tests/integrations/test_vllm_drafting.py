@@ -1,6 +1,7 @@
 """Drafts in the engine's process, without vLLM: they are allowed, learn, and are counted."""
 
 import random
+from time import perf_counter
 
 import pytest
 from hypothesis import given, settings
@@ -43,11 +44,16 @@ class _Served:
             assert all(self.sequence.advance(token) for token in tokens)
 
 
+def _draft(drafts, served):
+    (drafted,) = drafts.draft_all([served.text()])
+    return drafted
+
+
 def _write(drafts, served, text):
     """Let the model write a text, reading drafts; return the number of passes."""
     rest, passes = [*text, EOS], 0
     while rest:
-        drafted = drafts.draft(served.text())
+        drafted = _draft(drafts, served)
         assert len(drafted) <= 8
         assert served.sequence is None or served.sequence.accepted(drafted) == len(drafted)
         right = next(
@@ -63,21 +69,21 @@ def _write(drafts, served, text):
 def test_forced_text_and_the_end_are_drafted():
     drafts = GrammarDrafts(BYTES, 8)
     served = _Served(sg.regex("abcdef"))
-    assert drafts.draft(served.text()) == [*b"abcdef", EOS]
+    assert _draft(drafts, served) == [*b"abcdef", EOS]
     served.accept(list(b"abc"))
-    assert drafts.draft(served.text()) == [*b"def", EOS]
+    assert _draft(drafts, served) == [*b"def", EOS]
     assert (drafts.counts.drafts, drafts.counts.tokens, drafts.counts.accepted) == (2, 11, 3)
     assert "3 accepted" in drafts.report()
 
 
 def test_drafts_have_a_largest_length():
-    assert GrammarDrafts(BYTES, 2).draft(_Served(sg.regex("abcdef")).text()) == list(b"ab")
+    assert _draft(GrammarDrafts(BYTES, 2), _Served(sg.regex("abcdef"))) == list(b"ab")
 
 
 def test_the_prompt_is_looked_up():
     drafts = GrammarDrafts(BYTES, 8)
     served = _Served(None, b"the invoice of Karl Schmidt, the invoice of Karl", key=None)
-    assert bytes(drafts.draft(served.text())).startswith(b" ")
+    assert bytes(_draft(drafts, served)).startswith(b" ")
 
 
 def test_answers_of_the_same_constraint_are_drafted():
@@ -94,16 +100,110 @@ def test_nothing_is_drafted_after_the_end_or_a_failure():
     drafts = GrammarDrafts(BYTES, 8)
     served = _Served(sg.regex("ab"))
     served.accept([*b"ab", EOS])
-    assert drafts.draft(served.text()) == []
+    assert _draft(drafts, served) == []
     stuck = _Served(sg.regex("a!b"), stops=[STOP])
     stuck.accept([ord("a")])
-    assert STOP not in drafts.draft(stuck.text())
+    assert STOP not in _draft(drafts, stuck)
+
+
+def test_the_end_that_most_answers_have_is_drafted():
+    drafts = GrammarDrafts(BYTES, 8)
+    assert _draft(drafts, _Served(sg.regex("ab"), stops=[STOP])) == [*b"ab", EOS]
+    for end in (STOP, EOS, STOP, STOP):
+        served = _Served(sg.regex("ab"), stops=[STOP])
+        served.accept([*b"ab", end])
+        drafts.finish(served.text())
+    served = _Served(sg.regex("ab"), stops=[STOP])
+    assert _draft(drafts, served) == [*b"ab", STOP]
+    assert drafts._rows[served.request].reach == [1.0, 1.0, 4 / 5]
+    assert _draft(drafts, _Served(sg.regex("ab"))) == [*b"ab", EOS]
+
+
+def test_rows_of_a_step_share_their_drafts_and_drafts_shrink_as_it_fills():
+    forced = [sg.regex("abcdef"), *[sg.regex("[a-z]{9}")] * 15]
+    for draft_cost, expected in ((0.001, [*b"abcdef", EOS]), (0.1, [])):
+        drafts = GrammarDrafts(BYTES, 8)
+        for drafted in (0, 4, 8) * 40:
+            drafts.goodput.costs.note(16, drafted, 0.16 + draft_cost * drafted)
+        served = [_Served(constraint) for constraint in forced]
+        found = drafts.draft_all([one.text() for one in served])
+        assert found == [expected, *[[]] * 15]
+        assert drafts.counts.tokens == len(expected)
+
+
+def test_what_a_cut_draft_left_out_is_not_counted():
+    drafts = GrammarDrafts(BYTES, 8)
+    for drafted in (0, 4, 8) * 40:
+        drafts.goodput.costs.note(1, drafted, 0.1 + 0.2 * drafted)
+    served = _Served(sg.regex("abcdef"))
+    assert _draft(drafts, served) == []
+    served.accept(list(b"abc"))
+    _draft(drafts, served)
+    assert (drafts.counts.drafts, drafts.counts.tokens, drafts.counts.accepted) == (0, 0, 0)
+
+
+def test_steps_without_prefill_are_measured():
+    drafts = GrammarDrafts(BYTES, 8)
+    before = drafts.goodput.costs.of(4, 0)
+    drafts.begin_step(perf_counter() - 5.0, 0, 0)
+    drafts.end_step()
+    assert drafts.goodput.costs.of(4, 0) == before  # the step had prefill
+    drafts.begin_step(perf_counter() - 5.0, 4, 3)
+    drafts.end_step()
+    assert drafts.goodput.costs.of(4, 3) == pytest.approx(5.0, rel=0.1)
+    drafts.end_step()  # no step began
+
+
+class _Counted(list):
+    """Counts the tokens that are read from it."""
+
+    read = 0
+
+    def __getitem__(self, index):
+        found = super().__getitem__(index)
+        self.read += len(found) if isinstance(index, slice) else 1
+        return found
+
+    def __iter__(self):
+        raise AssertionError("the whole text is read")
+
+
+def test_a_step_reads_the_new_tokens_of_a_long_text_only():
+    drafts = GrammarDrafts(BYTES, 8)
+    served = _Served(sg.regex("[a-z ]*"), b"the invoice of Karl " * 1000)
+    served.tokens = _Counted(served.tokens)
+    _draft(drafts, served)
+    served.tokens.read = 0
+    for token in b"the invoice":
+        served.accept([token])
+        _draft(drafts, served)
+    assert served.tokens.read <= 40
+    row = drafts._rows[served.request]
+    assert bytes(row.tokens) == b"the invoice of Karl " * 1000 + b"the invoice"
+
+
+def test_drafters_pause_where_they_do_not_pay():
+    drafts = GrammarDrafts(BYTES, 8)
+    for drafted in (0, 4, 8) * 40:
+        drafts.goodput.costs.note(1, drafted, 1e-6 * (1 + 0.1 * drafted))  # a model faster than any drafter
+    served = _Served(sg.regex("[a-z]{400}"), b"abcab")
+    grown = []
+    for number in range(300):
+        _draft(drafts, served)
+        grown.append(drafts._rows[served.request].grown is not None)
+        served.accept([97 + number % 3])
+    assert sum(grown) < 100
+    assert not grown[-1]
+    assert _draft(drafts, _Served(sg.regex("abcdef"))) == [
+        *b"abcdef",
+        EOS,
+    ]  # what is forced is known without them
 
 
 def test_a_request_that_is_gone_is_forgotten():
     drafts = GrammarDrafts(BYTES, 8)
     served = _Served(sg.regex("abc"))
-    drafts.draft(served.text())
+    _draft(drafts, served)
     assert len(drafts._rows) == 1
     del served
     assert len(drafts._rows) == 0
@@ -138,8 +238,8 @@ def _one_of(matcher, rng):
 def test_a_request_whose_text_changes_starts_again(text):
     drafts = GrammarDrafts(BYTES, 8)
     served = _Served(sg.regex("[a-z]*"), b"xyz xyz")
-    drafts.draft(served.text())
+    _draft(drafts, served)
     served.tokens = [*b"other", *text]
     served.prompt = 5
-    drafts.draft(served.text())
+    _draft(drafts, served)
     assert drafts._rows[served.request].tokens == served.tokens

@@ -9,7 +9,8 @@ The changes, each with a check that the code looks as expected:
                                                     started gets a 400, too
     AsyncLLM.add_request                            probes a spec before, without blocking the event loop
     StructuredOutputManager.grammar_init            returns `StructgenBackend`
-    StructuredOutputManager.validate_tokens         drafts, if the proposer is `GrammarProposer` (with any backend)
+    Scheduler.schedule                              notes the begin of a step, for the costs of such drafts
+    Scheduler.update_draft_token_ids                drafts, if the proposer is `GrammarProposer` (with any backend)
     StructuredOutputManager.accept_tokens           learns the texts of requests that have ended, for such drafts
     StructuredOutputManager.grammar_bitmask         fills all rows of a batch in one call, those of drafts included
 
@@ -23,6 +24,8 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
 from typing import Any, Literal, get_args
 
 __all__ = ["NAME", "fits", "patch"]
@@ -46,6 +49,7 @@ def patch() -> bool:
         )
         return False
     from vllm.sampling_params import SamplingParams
+    from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.engine.async_llm import AsyncLLM
     from vllm.v1.structured_output import StructuredOutputManager
 
@@ -57,16 +61,17 @@ def patch() -> bool:
     _replace(AsyncLLM, "add_request", _add_request)
     _replace(StructuredOutputManager, "grammar_init", _grammar_init)
     _replace(StructuredOutputManager, "grammar_bitmask", _grammar_bitmask)
-    _replace(StructuredOutputManager, "validate_tokens", _validate_tokens)
+    _replace(Scheduler, "schedule", _schedule)
+    _replace(Scheduler, "update_draft_token_ids", _update_draft_token_ids)
     _replace(StructuredOutputManager, "accept_tokens", _accept_tokens)
     return True
 
 
 def drafts_are_patched() -> bool:
     """Return whether the engine of this process would draft."""
-    from vllm.v1.structured_output import StructuredOutputManager
+    from vllm.v1.core.sched.scheduler import Scheduler
 
-    return hasattr(getattr(StructuredOutputManager, "validate_tokens", None), _MARK)
+    return hasattr(getattr(Scheduler, "update_draft_token_ids", None), _MARK)
 
 
 def fits() -> list[str]:
@@ -75,7 +80,9 @@ def fits() -> list[str]:
         from vllm.config.structured_outputs import StructuredOutputsConfig
         from vllm.exceptions import VLLMValidationError
         from vllm.sampling_params import SamplingParams
+        from vllm.v1.core.sched.scheduler import Scheduler
         from vllm.v1.engine.async_llm import AsyncLLM
+        from vllm.v1.outputs import DraftTokenIds
         from vllm.v1.structured_output import StructuredOutputManager
         from vllm.v1.structured_output.backend_types import StructuredOutputBackend, StructuredOutputGrammar
         from vllm.v1.structured_output.request import get_structured_output_key
@@ -96,7 +103,9 @@ def fits() -> list[str]:
             ("requests", "structured_output_request_ids", "scheduled_spec_decode_tokens"),
         ),
         (StructuredOutputManager, "_get_constraint_bounds", ("request", "spec_tokens")),
-        (StructuredOutputManager, "validate_tokens", ("request", "spec_tokens")),
+        (Scheduler, "schedule", ()),
+        (Scheduler, "update_draft_token_ids", ("draft_token_ids",)),
+        (DraftTokenIds, "__init__", ("req_ids", "draft_token_ids")),
         (StructuredOutputManager, "accept_tokens", ("request", "new_token_ids")),
         (StructuredOutputBackend, "compile_grammar", ("request_type", "grammar_spec")),
         (StructuredOutputBackend, "allocate_token_bitmask", ("max_num_seqs",)),
@@ -259,14 +268,44 @@ def _rows_of(manager: Any, requests: Any, ids: Any, drafts_of: Any) -> list[Any]
     return found
 
 
-def _validate_tokens(original: Any) -> Any:
-    def validate_tokens(self: Any, request: Any, spec_tokens: Any) -> Any:
-        drafts = _drafts_of(self)
+def _schedule(original: Any) -> Any:
+    def schedule(self: Any, *args: Any, **kwargs: Any) -> Any:
+        drafts = _drafts_of(self.structured_output_manager)
+        begin = perf_counter()
+        output = original(self, *args, **kwargs)
         if drafts is not None:
-            spec_tokens = drafts.draft(_text_of(self, request))
-        return original(self, request, spec_tokens)
+            drafts.begin_step(begin, *_step_size(output))
+        return output
 
-    return validate_tokens
+    return schedule
+
+
+def _step_size(output: Any) -> tuple[int, int]:
+    """Return the numbers of rows and of draft tokens of a step; no rows if it has prefill."""
+    rows, total = len(output.num_scheduled_tokens), output.total_num_scheduled_tokens
+    drafted = sum(map(len, output.scheduled_spec_decode_tokens.values()))
+    return (rows if rows + drafted == total else 0), drafted
+
+
+def _update_draft_token_ids(original: Any) -> Any:
+    def update_draft_token_ids(self: Any, draft_token_ids: Any) -> None:
+        drafts = _drafts_of(self.structured_output_manager)
+        if drafts is not None:
+            drafts.end_step()
+            requests = {name: self.requests.get(name) for name in draft_token_ids.req_ids}
+            texts = {
+                name: _text_of(self.structured_output_manager, request)
+                for name, request in requests.items()
+                if request is not None and not request.is_finished() and not request.is_prefill_chunk
+            }
+            drafted = dict(zip(texts, drafts.draft_all([*texts.values()]), strict=True))
+            draft_token_ids = replace(
+                draft_token_ids,
+                draft_token_ids=[drafted.get(name, []) for name in draft_token_ids.req_ids],
+            )
+        original(self, draft_token_ids)
+
+    return update_draft_token_ids
 
 
 def _accept_tokens(original: Any) -> Any:
