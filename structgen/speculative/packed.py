@@ -64,7 +64,7 @@ class PassCosts:
         prior = level * np.array([1.0 - _PRIOR_ROWS, _PRIOR_ROWS / mean_rows, self._draft_share])
         weights = np.array(_PRIOR_WEIGHTS) * (1.0, mean_rows**2, 1.0)
         fitted = np.linalg.solve(self._squares + np.diag(weights), self._products + weights * prior)
-        self._coefficients = np.maximum(fitted, 0.0)  # no token makes a pass shorter, whatever noise says
+        self._coefficients = np.maximum(fitted, 0.0)  # no token makes a pass shorter; noise may say so
         if drafted:
             self._draft_share += _REMEMBERED * (self._coefficients[2] / level - self._draft_share)
 
@@ -126,7 +126,7 @@ class PackedGoodput:
         self._declined = self._drafted = 0
 
     def least_chance(self, rows: int) -> float:
-        """Return the probability below which no draft token pays in a batch of so many rows, whatever else is read."""
+        """Return the probability below which no draft token pays in a batch of so many rows."""
         plain = self.costs.of(rows, 0)
         return (self.costs.of(rows, 1) - plain) * rows / plain
 

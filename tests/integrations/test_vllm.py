@@ -25,6 +25,7 @@ from vllm.v1.structured_output.request import StructuredOutputRequest
 
 from structgen.integrations.vllm import backend as plugin
 from structgen.integrations.vllm import checking, patches, register
+from structgen.integrations.vllm.expansion import correct_expansion
 from structgen.models.embedded import embedded_directory
 
 
@@ -69,6 +70,18 @@ def test_the_name_is_taken_and_others_are_not():
     assert StructuredOutputsConfig().backend == "auto"
     with pytest.raises(ValueError, match="structgen"):
         StructuredOutputsConfig(backend="nothing")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.int64])
+def test_each_request_has_its_temperature_where_drafts_are_verified(dtype):
+    from vllm.v1.sample import rejection_sampler
+
+    correct_expansion()
+    values, ends = torch.tensor([3, 0, 2, 5], dtype=dtype), torch.tensor([2, 3, 3, 6], dtype=torch.int32)
+    found = rejection_sampler.expand_batch_to_tokens(values, ends, 6, 0, 1)
+    assert found.dtype == dtype
+    assert found.tolist() == [3, 3, 1, 5, 5, 5]
+    assert not correct_expansion()  # it is right by now
 
 
 def test_the_classes_are_whole():

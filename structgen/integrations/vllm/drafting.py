@@ -52,7 +52,7 @@ class GrammarProposer:
     """The class that vLLM's workers load. It leaves the drafting to `GrammarDrafts`."""
 
     def __init__(self, vllm_config: Any) -> None:
-        """Check that the plugin drafts in the engine.
+        """Check that the plugin drafts in the engine, and correct the worker's sampler (`expansion`).
 
         Raises:
             OptionError: The plugin is not loaded, or vLLM's code has no place for drafts.
@@ -64,6 +64,9 @@ class GrammarProposer:
                 "the plugin structgen cannot draft in this vLLM",
                 hint="VLLM_PLUGINS must name structgen, or be unset. The log says what this version of vLLM lacks.",
             )
+        from .expansion import correct_expansion
+
+        correct_expansion()
 
     def propose(
         self, sampled_token_ids: Sequence[Sequence[int]], *args: Any, **options: Any
