@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 if find_spec("vllm") is None:
     pytest.skip("vLLM is not installed; make test-vllm runs these", allow_module_level=True)
