@@ -13,7 +13,7 @@ import random
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bench.command import argument_parser
@@ -62,10 +62,10 @@ def _steps(
         engine.step()
         time.sleep(0.01)
     tokens = [engine.get_tokenizer().encode(text)[0] for text in (" a", " b")]
-    found = defaultdict(list)
+    found: dict[int, list[tuple[float, dict[str, float]]]] = {drafts: [] for drafts in options.drafts}
     for _ in range(options.repeats):
         for drafts in options.drafts:
-            _draft_always(core, lambda drafts=drafts: [random.choice(tokens) for _ in range(drafts)])
+            _draft_always(core, tokens, drafts)
             engine.step()  # its drafts are of the time before
             spent.clear()
             begin = time.process_time()
@@ -77,14 +77,13 @@ def _steps(
     return found
 
 
-def _draft_always(core: Any, draft: Callable[[], list[int]]) -> None:
-    """Let the engine draft tokens that `draft` returns for each row."""
-    drafts = core.structured_output_manager._structgen_drafts
+def _draft_always(core: Any, tokens: Sequence[int], count: int) -> None:
+    """Let the engine draft so many of these tokens for each row, at random."""
 
     def draft_all(texts: Sequence[Any]) -> list[list[int]]:
-        return [draft() for _ in texts]
+        return [random.choices(tokens, k=count) for _ in texts]
 
-    drafts.draft_all = draft_all
+    core.structured_output_manager._structgen_drafts.draft_all = draft_all
 
 
 def _time_parts(engine: Any) -> dict[str, float]:

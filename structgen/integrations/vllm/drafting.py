@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Any
@@ -144,6 +144,8 @@ class GrammarDrafts:
         """
         self.counts = DraftCounts()
         self.goodput = PackedGoodput()
+        self.clock: Callable[[], float] = perf_counter
+        """Measures steps and drafting, in seconds."""
         self._vocabulary = vocabulary
         self._most = most
         self._speculation = Speculation(
@@ -167,13 +169,13 @@ class GrammarDrafts:
         self._grown_accepted = 0
         rows = [self._observed(text) for text in texts]
         self._growing.rested()
-        grows, begin = not self._growing.resting, perf_counter()
+        grows, begin = not self._growing.resting, self.clock()
         least = max(MIN_CHANCE, _WORTH_FRACTION * self.goodput.least_chance(max(1, len(texts))))
         for row, text in zip(rows, texts, strict=True):
             self._draft(row, text.sequence, least, grows=grows)
         if grows and texts:
             self._growing.passed(
-                perf_counter() - begin, self._grown_accepted, self.goodput.saved(len(texts)), weighed=True
+                self.clock() - begin, self._grown_accepted, self.goodput.saved(len(texts)), weighed=True
             )
         for row, kept in zip(rows, self.goodput.keep([row.reach for row in rows]), strict=True):
             row.cut(kept)
@@ -190,7 +192,7 @@ class GrammarDrafts:
         """Record the duration of the step that has just ended."""
         begin, rows, drafted = self._step
         if rows:
-            self.goodput.costs.note(rows, drafted, perf_counter() - begin)
+            self.goodput.costs.note(rows, drafted, self.clock() - begin)
         self._step = 0.0, 0, 0
 
     def _draft(self, row: _Row, sequence: ConstrainedSequence | None, least: float, *, grows: bool) -> None:

@@ -25,7 +25,6 @@ import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from time import perf_counter
 from typing import Any, Literal, get_args
 
 __all__ = ["NAME", "fits", "patch"]
@@ -271,7 +270,7 @@ def _rows_of(manager: Any, requests: Any, ids: Any, drafts_of: Any) -> list[Any]
 def _schedule(original: Any) -> Any:
     def schedule(self: Any, *args: Any, **kwargs: Any) -> Any:
         drafts = _drafts_of(self.structured_output_manager)
-        begin = perf_counter()
+        begin = 0.0 if drafts is None else drafts.clock()
         output = original(self, *args, **kwargs)
         if drafts is not None:
             drafts.begin_step(begin, *_step_size(output))
