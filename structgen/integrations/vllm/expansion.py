@@ -3,7 +3,7 @@
 Why: the sampler repeats the temperature, top-p and top-k of each request for its draft tokens. On a CPU, vLLM 0.32
 writes the result into a copy of the output unless it holds 64-bit integers. So it divides logits by memory that was
 not initialised, and tokens at a temperature do not have their distribution.
-What: `correct_expansion` tries vLLM's function, and replaces it if it is wrong. Workers with `GrammarProposer` call it.
+What: `correct_expansion` replaces vLLM's function. Workers with `GrammarProposer` call it.
 Source: `_expand_kernel_impl` in vllm/utils/cpu_triton_utils.py of 0.32.
 """
 
@@ -16,23 +16,13 @@ import torch
 __all__ = ["correct_expansion", "expand_batch_to_tokens"]
 
 
-def correct_expansion() -> bool:
-    """Replace vLLM's function in this process if it is wrong on this platform; return whether it was."""
+def correct_expansion() -> None:
+    """Replace vLLM's function in this process, if its platform is a CPU."""
     from vllm.platforms import current_platform
     from vllm.v1.sample import rejection_sampler
 
-    if not current_platform.is_cpu():
-        return False
-    ends = torch.tensor([1, 3], dtype=torch.int32)
-    # Two tries: memory that was not initialised may hold the right numbers.
-    if all(
-        rejection_sampler.expand_batch_to_tokens(torch.tensor([first, second]), ends, 3).tolist()
-        == [first, second, second]
-        for first, second in ((0.5, 2.0), (0.25, 4.0))
-    ):
-        return False
-    rejection_sampler.expand_batch_to_tokens = expand_batch_to_tokens
-    return True
+    if current_platform.is_cpu():
+        rejection_sampler.expand_batch_to_tokens = expand_batch_to_tokens
 
 
 def expand_batch_to_tokens(
