@@ -24,6 +24,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from bench.command import argument_parser
@@ -82,9 +83,7 @@ def _row(engines: dict[str, Any], compiler: ConstraintCompiler, count: int, leas
             if name == _SLOW_ENGINE and repeat:
                 continue
             try:
-                took = _seconds(
-                    time.thread_time, lambda engine=engine, schema=schema: engine.open(schema).mask()
-                )
+                took = _seconds(time.thread_time, partial(_first_mask, engine, schema))
             except Exception as error:
                 refused[name] = type(error).__name__
                 continue
@@ -102,6 +101,10 @@ def _plugin_seconds(compiler: ConstraintCompiler, schema: str) -> float:
     unprobed, started = compiler.stats.unprobed, time.perf_counter()
     took = _seconds(time.thread_time, lambda: compiler.compile("json", schema).open().mask())
     return took if compiler.stats.unprobed > unprobed else time.perf_counter() - started
+
+
+def _first_mask(engine: Any, schema: str) -> None:
+    engine.open(schema).mask()
 
 
 def _seconds(clock: Callable[[], float], work: Callable[[], object]) -> float:
