@@ -18,13 +18,14 @@ from typing import Any, TypeVar
 from structgen.extras import needed
 
 from .answers import Answer, choice_of, failure, usage_of
+from .client import Client
 from .completion_request import CompletionRequest, Endpoint
 from .errors import ApiError, ShuttingDown, bad_request
 from .paths import ENDPOINTS, OPEN_PATHS, path_in_app
 from .prompt_threads import SHORT
 from .request_ids import REQUEST_ID_HEADER, RequestIds, report_failure, request_id
 from .responses.response_object import ResponseObject, ResponseStream
-from .service import Client, RunningRequest, Service
+from .service import RunningRequest, Service
 from .streaming import chunks_of
 
 with needed("the server", extra="server"):
@@ -158,7 +159,7 @@ class _Gate:
 
     def __init__(self, app: Any, service: Service) -> None:
         self._app, self._service = app, service
-        self._keys = [_digest(key.encode()) for key in service.settings.api_keys]
+        self._keys = [_digest(key.strip().encode()) for key in service.settings.api_keys]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -264,7 +265,7 @@ async def _whole(service: Service, completion: CompletionRequest, client: Client
     answer = ResponseObject(completion) if completion.endpoint == "response" else Answer(completion)
     if completion.sampler is not None:
         prompt, constraint = await service.prepare(completion, client)
-        choices, drawn, details = await service.sample(completion, prompt, constraint)
+        choices, drawn, details = await service.sample(completion, prompt, constraint, client)
         service.metrics.tokens.inc(drawn)
         return answer.whole(choices, usage_of(len(prompt), drawn), details)
     running = await _start(service, completion, client)

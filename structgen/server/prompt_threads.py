@@ -2,7 +2,7 @@
 
 Why: tokenizing a megabyte takes a second, and only one thread at a time may use a tokenizer.
 What: there are two threads, each with its own tokenizer: one for requests of at most `SHORT` bytes, one for longer
-ones. Each serves its queue in fair order (`FairQueue`), so that every client gets the same share of bytes.
+ones. Each serves its queue in fair order (`FairThreads`), so that every client gets the same share of bytes.
 `least_tokens_of` bounds the number of tokens by the bytes of a text, so that prompts that are far too long are refused
 before they are tokenized.
 Cost: a second copy of the tokenizer's tables.
@@ -10,17 +10,12 @@ Cost: a second copy of the tokenizer's tables.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from structgen.serving.fair_queue import FairQueue
-
-from .errors import ShuttingDown
+from .fair_threads import FairThreads
 
 __all__ = ["SHORT", "PromptThreads", "least_tokens_of"]
 
@@ -29,61 +24,23 @@ SHORT = 32 << 10
 """Bytes up to which a request does not wait for long ones."""
 
 
-class _Worker:
-    """One thread with a tokenizer of its own."""
-
-    def __init__(self, model: Any, name: str) -> None:
-        self._model = model
-        self._changed = threading.Condition()
-        self._queue: FairQueue[tuple[Callable[[Any], Any], Future[Any]]] = FairQueue()
-        self._closed = False
-        threading.Thread(target=self._run, name=name, daemon=True).start()
-
-    def submit(self, client: str, size: int, work: Callable[[Any], T]) -> Future[T]:
-        future: Future[T] = Future()
-        with self._changed:
-            if self._closed:
-                raise ShuttingDown("the server is shutting down")
-            self._queue.put(client, size, (work, future))
-            self._changed.notify()
-        return future
-
-    def close(self) -> None:
-        """Stop the thread after its current work, and cancel the rest."""
-        with self._changed:
-            self._closed = True
-            while self._queue:
-                self._queue.take()[1].cancel()
-            self._changed.notify()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._queue)
-                if self._closed:
-                    return
-                work, future = self._queue.take()
-            if not future.set_running_or_notify_cancel():
-                continue  # its client has disconnected
-            try:
-                future.set_result(work(self._model))
-            except BaseException as error:  # noqa: BLE001 — the caller gets it, and the thread serves the next one
-                future.set_exception(error)
-            del work, future
-
-
 class PromptThreads:
     """The two threads of one model."""
 
     def __init__(self, model: Any) -> None:
-        self._short = _Worker(model, "structgen-prompts")
         twin = _with_own_tokenizer(model)
-        self._long = self._short if twin is None else _Worker(twin, "structgen-long-prompts")
+        self._model, self._twin = model, model if twin is None else twin
+        self._short = FairThreads(1, "structgen-prompts")
+        self._long = self._short if twin is None else FairThreads(1, "structgen-long-prompts")
+
+    def __len__(self) -> int:
+        """Return how much work waits for a thread."""
+        return sum(map(len, {self._short, self._long}))
 
     async def run(self, client: str, size: int, work: Callable[[Any], T]) -> T:
         """Run `work` on a thread with its model when it is the client's turn; `size` is in bytes."""
-        worker = self._short if size <= SHORT else self._long
-        return await asyncio.wrap_future(worker.submit(client, size, work))
+        threads, model = (self._short, self._model) if size <= SHORT else (self._long, self._twin)
+        return await threads.run(client, lambda: work(model), size)
 
     def close(self) -> None:
         """Stop both threads after their current work, and cancel the rest."""

@@ -13,59 +13,37 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from structgen import _core
 from structgen.errors import DeadEnd, LimitExceeded, StructgenError
-from structgen.generation.options import row_seed
-from structgen.generation.row import Row
 from structgen.generation.token_budget import room_after
 from structgen.protocols import rendered_prompt, token_cache_bytes
-from structgen.serving.compiler import CompiledConstraint
-from structgen.serving.isolatable_constraint import IsolatableConstraint
-from structgen.serving.isolated_matcher import IsolatedMatcher
 from structgen.serving.isolating_compiler import IsolatingCompiler
-from structgen.serving.migrating_matcher import MigratingMatcher
 from structgen.serving.probes import ProbeFuture
 
 from .answers import Choice
+from .client import Client
 from .completion_request import CompletionRequest, Endpoint, read_request
 from .errors import ApiError, bad_request, failed, of_error
+from .fair_threads import FairThreads
 from .fields import parse_body
 from .metrics import Metrics
 from .model_thread import ModelThread
-from .process_queue import ProcessQueue
 from .prompt_threads import PromptThreads, least_tokens_of
 from .reasoning import ChatTemplate
 from .responses.response_request import read_response_request
+from .row_opening import AnyConstraint, RowOpener
 from .row_text import RowText
 from .sampled_answers import draw_choices
 from .settings import ServerSettings
 from .ticket import Ticket
 
-__all__ = ["Client", "RunningRequest", "Service"]
+__all__ = ["RunningRequest", "Service"]
 
-T = TypeVar("T")
 _BUDGET = re.compile(r"\bmax_tokens\b")
-AnyConstraint = CompiledConstraint | IsolatableConstraint
-
-
-@dataclass
-class Client:
-    """Who sent a request, for fair turns."""
-
-    name: str
-    """Its key or its address."""
-    size: int
-    """Bytes of the request."""
-    arrived: float = field(default_factory=time.monotonic)
-    """When it arrived, on the monotonic clock."""
-    compile_seconds: float = 0.0
-    """Time in which its constraint was compiled, which does not count as waiting."""
 
 
 class RunningRequest:
@@ -89,37 +67,6 @@ class RunningRequest:
         self._event.clear()
 
 
-class _OpeningMatchers:
-    """The matchers of a request that has not joined the batch yet."""
-
-    def __init__(self) -> None:
-        self._matchers: list[MigratingMatcher | IsolatedMatcher] = []
-        self.is_wanted = True
-
-    def add(self, matcher: MigratingMatcher | IsolatedMatcher) -> MigratingMatcher | IsolatedMatcher:
-        """Add a matcher, on the thread that opened it."""
-        self._matchers.append(matcher)
-        if not self.is_wanted:
-            matcher.on_disconnect()
-        return matcher
-
-    def clear(self) -> None:
-        """Release the matchers of an attempt that has failed."""
-        self._matchers.clear()
-
-    def on_start(self) -> None:
-        """Called before the texts join the batch."""
-        for matcher in self._matchers:
-            if isinstance(matcher, MigratingMatcher):
-                matcher.has_started = True
-
-    def on_disconnect(self) -> None:
-        """Called on the event loop when the client has disconnected."""
-        self.is_wanted = False
-        for matcher in tuple(self._matchers):
-            matcher.on_disconnect()
-
-
 class Service:
     """One model with its thread and its compiler."""
 
@@ -129,23 +76,15 @@ class Service:
             model.vocabulary, settings.limits, settings.compilers, settings.queue_seconds
         )
         processes = self.compiler.matcher_processes
-        self.process_queue = ProcessQueue(lambda: 1 if processes is None else processes.free)
-        """Requests that wait until a matcher process is free."""
-        if processes is not None:
-            processes.on_start, processes.on_end = self.process_queue.on_start, self.process_queue.on_end
+        self.rows = RowOpener(model, settings, processes)
         self.model_thread = ModelThread(model, settings, has_slow_work=lambda: bool(self.compiler.slow_work))
-        self.metrics = Metrics(self.model_thread, self.compiler, lambda: len(self.process_queue))
+        self.metrics = Metrics(self.model_thread, self.compiler, lambda: len(self.rows.process_queue))
         self.is_draining = False
         self.open = 0
         """Requests that wait or are being answered."""
-        self._submitted = 0
         self._prompts = PromptThreads(model)
         self._least_tokens = least_tokens_of(model)
-        self._opening = ThreadPoolExecutor(2, "structgen-opening")
-        self._opening_isolated = ThreadPoolExecutor(
-            settings.limits.max_matcher_processes, "structgen-opening-isolated"
-        )
-        self._samplers = ThreadPoolExecutor(max(1, settings.samplers), "structgen-samplers")
+        self._samplers = FairThreads(max(1, settings.samplers), "structgen-samplers")
         self._sampler_stops: set[_core.StopFlag] = set()
         """Each ends the calls of the core that a running sampler makes."""
         self._template = ChatTemplate(model)
@@ -162,9 +101,8 @@ class Service:
             stop.set()
         self.model_thread.close()
         self.compiler.close()
-        self._prompts.close()
-        for threads in (self._opening, self._opening_isolated, self._samplers):
-            threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._prompts, self.rows, self._samplers):
+            threads.close()
 
     @property
     def is_closed(self) -> bool:
@@ -237,7 +175,7 @@ class Service:
     async def _compiled(self, future: ProbeFuture[AnyConstraint], client: Client) -> AnyConstraint:
         """Wait for a constraint. Raises `TimeoutError` if its compilation does not start in time."""
         compiling = asyncio.wrap_future(future)
-        await asyncio.wait({compiling}, timeout=self._queue_seconds_left(client))
+        await asyncio.wait({compiling}, timeout=client.seconds_left(self.settings.queue_seconds))
         if not (compiling.done() or self.compiler.stop_waiting(future)):
             compiling.cancel()
             raise TimeoutError
@@ -256,19 +194,10 @@ class Service:
     ) -> RunningRequest:
         """Let a request join the batch. Raises `ApiError`."""
         running = RunningRequest()
-        self._submitted += 1
-        number = self._submitted
-        opening = _OpeningMatchers()
         try:
-            rows = await self._opened(request, prompt, constraint, number << 8, opening, client)
-        except asyncio.CancelledError:
-            opening.on_disconnect()
-            raise
+            rows = await self.rows.open(request, prompt, constraint, client)
         except StructgenError as error:
             raise self._refused(error, request) from None
-        for row in rows:
-            row.scope = client.name  # nothing that one client sent is shared with another
-        opening.on_start()
         decode = self.model.vocabulary.decode if request.reader() is None else self._spelled
         texts = [RowText(decode, request.stops) for _ in rows]
         running.ticket = Ticket(rows, texts, running.on_change)
@@ -277,40 +206,6 @@ class Service:
         except StructgenError as error:
             raise ApiError(503, str(error), code="draining") from None
         return running
-
-    async def _opened(
-        self,
-        request: CompletionRequest,
-        prompt: list[int],
-        constraint: AnyConstraint | None,
-        index: int,
-        opening: _OpeningMatchers,
-        client: Client,
-    ) -> list[Row]:
-        """Return the rows of a request, which may wait until a matcher process is free; see `_rows`."""
-
-        def rows() -> list[Row]:
-            return self._rows(request, prompt, constraint, index, opening)
-
-        if not isinstance(constraint, IsolatableConstraint):
-            return await self._in_thread(self._opening, rows)
-        room, _ = room_after(len(prompt), self.model.context_length, request.options.max_tokens)
-        if not constraint.needs_process(room, closes=request.options.close_within_budget):
-            return await self._in_thread(self._opening, rows)
-        waits = bool(self.process_queue) and not constraint.has_process
-        with self.process_queue.place(client.name) as place:
-            while True:
-                try:
-                    if waits:
-                        await place.turn(self._queue_seconds_left(client))
-                    return await self._in_thread(self._opening_isolated, rows)
-                except TimeoutError:
-                    raise constraint.processes.full() from None
-                except LimitExceeded as error:
-                    if error.limit != "max_matcher_processes":
-                        raise
-                    opening.clear()
-                    waits = True
 
     def finish(self, running: RunningRequest) -> None:
         """Release a request that has ended in any way, and count it in the metrics."""
@@ -335,7 +230,11 @@ class Service:
             metrics.forced.inc(sum(row.forced_tokens for row in ticket.rows))
 
     async def sample(
-        self, request: CompletionRequest, prompt: list[int], constraint: AnyConstraint | None
+        self,
+        request: CompletionRequest,
+        prompt: list[int],
+        constraint: AnyConstraint | None,
+        client: Client,
     ) -> tuple[list[Choice], int, dict[str, Any]]:
         """Answer a request with its sampler.
 
@@ -365,7 +264,7 @@ class Service:
 
         self._sampler_stops.add(stop)
         try:
-            return await self._in_thread(self._samplers, draw)
+            return await self._samplers.run(client.name, draw)
         except _core.Stopped:
             raise ApiError(503, "the server is shutting down", code="draining") from None
         except LimitExceeded as error:
@@ -379,9 +278,6 @@ class Service:
             self._sampler_stops.discard(stop)
 
     # -- on other threads
-
-    async def _in_thread(self, threads: ThreadPoolExecutor, function: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(threads, function)
 
     def _encode(self, request: CompletionRequest, model: Any) -> list[int]:
         """Return the prompt's tokens. Raises `ApiError`.
@@ -421,39 +317,6 @@ class Service:
             raise _too_long_prompt(param, str(len(tokens)), length)
         return tokens
 
-    def _rows(
-        self,
-        request: CompletionRequest,
-        prompt: list[int],
-        constraint: AnyConstraint | None,
-        index: int,
-        opening: _OpeningMatchers,
-    ) -> list[Row]:
-        """Return the rows of a request, with new matchers.
-
-        Args:
-            request: The request.
-            prompt: The prompt's tokens.
-            constraint: The compiled constraint.
-            index: The index of the first row.
-            opening: Collects the matchers, and says whether the client still waits.
-        """
-        vocabulary = self.model.vocabulary
-        rows = []
-        seed = row_seed(request.options.seed, 0)
-        for choice in range(request.n):
-            matcher: Any = None
-            if isinstance(constraint, IsolatableConstraint):
-                matcher = opening.add(constraint.open(lambda: opening.is_wanted))
-            elif constraint is not None:
-                matcher = constraint.open()
-            own = row_seed(seed, choice)
-            row = Row(index + choice, prompt, matcher, request.options, vocabulary, own)
-            row.scores.top_tokens = request.top_logprobs
-            row.prepare(self.model.context_length)
-            rows.append(row)
-        return rows
-
     # -- parts
 
     def _spelled(self, tokens: Sequence[int]) -> bytes:
@@ -475,10 +338,6 @@ class Service:
             raise bad_request(
                 "logit_bias", f"there is no token {greatest}; the vocabulary has {size} tokens, from 0"
             )
-
-    def _queue_seconds_left(self, client: Client) -> float:
-        deadline = client.arrived + client.compile_seconds + self.settings.queue_seconds
-        return max(0.0, deadline - time.monotonic())
 
     def _not_compiled(self, param: str | None) -> ApiError:
         seconds = self.settings.queue_seconds

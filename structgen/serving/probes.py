@@ -5,7 +5,8 @@ What: a spec is slow after `quick_seconds` of CPU time. Half of the workers, but
 specs, for which clients take turns. A slow spec without a reservation continues only while no other spec waits.
 Otherwise its worker is killed, and the spec is probed again when it can reserve a worker. A spec whose worker does not
 start waits for one, up to `queue_seconds`. A caller that stops waiting (`stop_waiting`) still gets the outcome of a
-probe that runs, unless this must make way for others.
+probe that runs, unless this must make way for others. A spec whose callers have all cancelled leaves the queue; a
+probe of it that runs continues, so that its outcome is known when it is sent again.
 Limit: with one worker, a slow spec reserves this worker, and all others wait until its time limit at the latest.
 Invariant: equal specs are probed once at a time; the cache is bounded. Errors are cached unless they are temporary
 (`temporary_errors`), so sending a refused spec again costs nothing. Every future gets a result, at `close` at the
@@ -17,12 +18,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from concurrent.futures import Future
-from dataclasses import dataclass
 from time import monotonic, perf_counter
 from typing import Any, Generic, TypeVar
 
@@ -34,6 +33,7 @@ from .compiler_stats import SECONDS, CompilerStats
 from .fair_queue import FairQueue
 from .limits import DEFAULT_LIMITS, RequestLimits
 from .probe import ProbeResult, probe_compile, serving_vocabulary
+from .probe_jobs import ProbeFuture, ProbeJob
 from .probe_process import Preempted, ProbeProcess
 from .requests import Kind, spec_text
 from .temporary_errors import WorkerUnavailable, detached, temporary_status
@@ -48,31 +48,6 @@ _RETRY_SECONDS = 1.0
 logger = logging.getLogger(__name__)
 
 Outcome = TypeVar("Outcome")
-
-
-class ProbeFuture(Future[Outcome]):
-    """The outcome of a spec."""
-
-    started: float | None = None
-    """When its probe began, on the monotonic clock; None while it waits for a worker, and for cached outcomes."""
-    deadline: float = math.inf
-    """Until when it waits for a worker that it has to leave to others."""
-
-
-@dataclass(eq=False)
-class ProbeJob(Generic[Outcome]):
-    """One spec in flight."""
-
-    kind: Kind
-    spec: Any
-    key: bytes
-    waiting: list[ProbeFuture[Outcome]]
-    client: str = ""
-    """Who sent it first."""
-    deadline: float = 0.0
-    """Until when it waits for a worker that does not start."""
-    is_slow: bool = False
-    """Whether it has reserved a worker, as a slow spec."""
 
 
 class CompileProbes(ABC, Generic[Outcome]):
@@ -150,7 +125,24 @@ class CompileProbes(ABC, Generic[Outcome]):
         else:
             if job is not None:
                 self._queue(job)
+        future.add_done_callback(self._on_done)
         return future
+
+    def _on_done(self, future: Future[Outcome]) -> None:
+        """If a future was cancelled, remove the specs for which no one waits any more, unless their probes run."""
+        if not future.cancelled():
+            return
+        with self._lock:
+            for job in [job for job in self._in_flight.values() if future in job.waiting]:
+                if job.is_wanted:
+                    continue
+                if job.entry is not None:
+                    self._slow_jobs.remove(job.entry)
+                elif job in self._jobs:
+                    self._jobs.remove(job)
+                else:
+                    continue
+                del self._in_flight[job.key]
 
     def stop_waiting(self, future: ProbeFuture[Outcome]) -> bool:
         """Return whether the probe of a spec runs or is done. If it must wait from now on, the future fails."""
@@ -336,6 +328,7 @@ class CompileProbes(ABC, Generic[Outcome]):
                     return _begun(self._jobs.popleft())
                 if self._slow_jobs and self._workers_to_reserve:
                     job = self._slow_jobs.take()
+                    job.entry = None
                     self._reserve_worker(job)
                     return _begun(job)
                 self._lock.wait()
@@ -391,8 +384,8 @@ class CompileProbes(ABC, Generic[Outcome]):
             job.waiting = [future for future in job.waiting if future.deadline > now]
             for future in job.waiting:
                 future.started = None
-            if job.waiting:
-                self._slow_jobs.put(job.client, 1.0, job)
+            if job.is_wanted:
+                job.entry = self._slow_jobs.put(job.client, 1.0, job)
                 self._lock.notify()
             else:
                 del self._in_flight[job.key]
@@ -415,7 +408,7 @@ class CompileProbes(ABC, Generic[Outcome]):
     def _retry(self, job: ProbeJob[Outcome]) -> bool:
         """Put a job back whose worker does not start, and pause. Return False if its time is up."""
         with self._lock:
-            if self._is_closed or monotonic() >= job.deadline:
+            if self._is_closed or monotonic() >= job.deadline or not job.is_wanted:
                 return False
             if job.is_slow:
                 job.is_slow = False

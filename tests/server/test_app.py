@@ -178,6 +178,28 @@ def test_the_official_client_raises_its_own_errors(server: Running, client: Any)
         stranger.models.list()
 
 
+def test_every_form_of_a_key_is_the_same_client(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[str] = set()
+    submit = server.service.submit
+
+    def noted(request: Any, prompt: Any, constraint: Any, client: Any) -> Any:
+        seen.add(client.name)
+        return submit(request, prompt, constraint, client)
+
+    monkeypatch.setattr(server.service, "submit", noted)
+    for form in (f"Bearer {KEY}", f"bearer {KEY}", f"BEARER   {KEY} "):
+        request = urllib.request.Request(
+            f"{server.url}/v1/chat/completions",
+            json.dumps(chat()).encode(),
+            {"Content-Type": "application/json", "Authorization": form},
+        )
+        with urllib.request.urlopen(request) as answer:
+            assert answer.status == 200
+    (name,) = seen
+    assert KEY not in name
+    assert post(server, chat(), key="sk-other")[0] == 200 and len(seen) == 2
+
+
 def test_a_client_that_disconnects_in_the_middle_of_a_request_is_not_an_error(
     server: Running, caplog: pytest.LogCaptureFixture
 ) -> None:

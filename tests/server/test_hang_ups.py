@@ -6,8 +6,10 @@ import gc
 import http.client
 import json
 import random
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +26,7 @@ from structgen.serving.migrating_matcher import MigratingMatcher
 from tests.unhurried import HANG_SECONDS
 
 from .calls import PERSON, as_schema, post
-from .conftest import KEY, NAME, Running, until
+from .conftest import KEY, NAME, Running, fetched, until
 
 OTHER_KEY = "sk-other"
 LINE = {
@@ -111,7 +113,7 @@ def is_released(server: Running) -> bool:
         and batch._session is None
         and not (thread._tickets or thread._submitted or thread._cancelled)
         and not (drafting is not None and drafting._rows)
-        and not len(server.service.process_queue)
+        and not len(server.service.rows.process_queue)
         and processes.running == 0
     )
 
@@ -183,4 +185,55 @@ def test_texts_of_one_key_draft_for_no_other(model: Any) -> None:
         assert texts_of(server, 0) == first
         assert proposals_of_the_store() > 0, "its own texts draft for it"
     finally:
+        server.stop()
+
+
+@pytest.mark.parametrize(
+    "where", ["prompts", "long prompts", "rows", "rows in matcher processes", "samplers"]
+)
+def test_clients_that_hang_up_while_they_wait_free_their_places(
+    model: Any, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue whose threads are busy must not grow by clients that send a request and disconnect."""
+    if where == "rows in matcher processes":
+        monkeypatch.setattr(isolating_compiler, "_BUILD_SECONDS", -1.0)
+    limits = RequestLimits(max_matcher_processes=1, compile_seconds=60.0)
+    server = Running(model, replace(settings(speculate=True), samplers=1, limits=limits, max_queue=20))
+    service, may_run = server.service, threading.Event()
+    threads = {
+        "prompts": service._prompts._short,
+        "long prompts": service._prompts._long,
+        "rows": service.rows._threads,
+        "rows in matcher processes": service.rows._isolated_threads,
+        "samplers": service._samplers,
+    }[where]
+    fields: dict[str, Any] = {"guided_regex": "[ab]{3}", "max_tokens": 8}
+    if where == "samplers":
+        fields["structgen"] = {"sampler": {"name": "smc", "particles": 2}}
+    if where == "long prompts":
+        fields["user"] = "x" * 40_000
+    body = {"model": NAME, "messages": [{"role": "user", "content": "Go."}], **fields}
+    try:
+        if where != "long prompts":
+            assert post(server, body)[0] == 200  # the constraint is known then
+        busy = [
+            threads._submit("busy", lambda: may_run.wait(HANG_SECONDS), 1.0) for _ in range(threads._count)
+        ]
+        until(lambda: not len(threads))
+        for _ in range(3):  # as often as 10 of them would be more than `max_queue`
+            connections = [http.client.HTTPConnection("127.0.0.1", server.port) for _ in range(10)]
+            for connection in connections:
+                connection.request(
+                    "POST", "/v1/chat/completions", json.dumps(body), {"Authorization": f"Bearer {KEY}"}
+                )
+            until(lambda: len(threads) == 10)
+            assert json.loads(fetched(f"{server.url}/health"))["open"] == 10
+            for connection in connections:
+                connection.close()
+            until(lambda: len(threads) == 0 and service.open == 0)
+        may_run.set()
+        assert all(one.result(HANG_SECONDS) for one in busy)
+        assert post(server, body)[0] == 200
+    finally:
+        may_run.set()
         server.stop()

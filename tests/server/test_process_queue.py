@@ -204,7 +204,7 @@ def test_requests_wait_until_a_matcher_process_is_free(model: Any) -> None:
         processes = server.service.compiler.matcher_processes
         assert processes is not None and processes.starts == 6
         until(lambda: processes.running == 0)
-        assert not len(server.service.process_queue)
+        assert not len(server.service.rows.process_queue)
     finally:
         server.stop()
 
@@ -235,7 +235,7 @@ def test_a_request_that_waited_in_vain_gets_503_and_when_to_try_again(
                 assert refused.code == 503 and refused.headers["Retry-After"]
                 error = json.loads(refused.read())["error"]
         assert error["code"] == "max_matcher_processes" and error["type"] == "unavailable_error"
-        until(lambda: server.service.open == 0 and not len(server.service.process_queue))
+        until(lambda: server.service.open == 0 and not len(server.service.rows.process_queue))
     finally:
         server.stop()
 

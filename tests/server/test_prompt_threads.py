@@ -130,8 +130,8 @@ def test_a_prompt_that_is_too_long_by_its_bytes_is_not_tokenized(
         raise AssertionError("it is tokenized")
 
     monkeypatch.setattr(server.service, "_least_tokens", lambda text: len(text) // 3)
-    for worker in (server.service._prompts._short, server.service._prompts._long):
-        monkeypatch.setattr(type(worker._model.tokenizer), "encode", never)
+    for model in (server.service._prompts._model, server.service._prompts._twin):
+        monkeypatch.setattr(type(model.tokenizer), "encode", never)
     long = "ab " * 15_000
     for path, body in (
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": long}]}),

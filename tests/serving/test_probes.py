@@ -243,3 +243,42 @@ def test_a_probe_that_makes_way_for_others_fails_if_its_caller_no_longer_waits()
         (failed,) = (one.exception() for one in slow if one.done())
         assert isinstance(failed, LimitExceeded) and failed.limit == "busy"
         assert temporary_status(failed) == 503 and len(checker._in_flight) == 1
+
+
+def test_specs_whose_callers_have_cancelled_leave_the_queue():
+    limits = RequestLimits(max_pending=6, compile_seconds=HANG_SECONDS)
+    with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
+        compiler.compile("regex", "warm")
+        until(lambda: compiler.processes[0].worker_pid)
+        os.kill(compiler.processes[0].worker_pid, signal.SIGSTOP)
+        running = compiler.submit("regex", "running")
+        until(lambda: running.started is not None)
+        gone = [compiler.submit("regex", f"gone{number}") for number in range(5)]
+        joined = compiler.submit("regex", "gone0")
+        with pytest.raises(LimitExceeded, match="wait to be compiled"):
+            compiler.submit("regex", "more").result(HANG_SECONDS)
+        for future in gone:
+            assert future.cancel()
+        assert compiler.pending == 2, "the one that runs, and the one that another caller waits for"
+        more = [compiler.submit("regex", f"more{number}") for number in range(4)]
+        assert running.cancel() and compiler.pending == 6, "a probe that runs continues"
+        os.kill(compiler.processes[0].worker_pid, signal.SIGCONT)
+        for future in (joined, *more):
+            assert future.result(HANG_SECONDS)
+        assert compiler.pending == 0 and compiler.stats.misses == 11
+        assert compiler.submit("regex", "running").done(), "its outcome is known"
+
+
+def test_slow_specs_whose_callers_have_cancelled_leave_the_queue():
+    with SpecChecker(UNLIMITED_BYTES, RequestLimits(compile_seconds=HANG_SECONDS), workers=2) as checker:
+        slow = [checker.submit("grammar", SLOW + f' | "{i}x"') for i in range(2)]
+        until(lambda: any(job.is_slow for job in list(checker._in_flight.values())))
+        until(lambda: all(one.started is not None for one in slow))
+        for _ in range(3):  # until one of them makes way and waits among the slow ones
+            checker.check("regex", f"quick{_}")
+            if any(job.entry for job in list(checker._in_flight.values())):
+                break
+        until(lambda: len(checker._slow_jobs) == 1)
+        for future in slow:
+            future.cancel()
+        assert len(checker._slow_jobs) == 0 and checker.pending == 1
