@@ -227,7 +227,7 @@ def _scored(vocabulary: Any, token: int, score: float | None) -> dict[str, Any]:
     if data is None:  # a special token, which has no text
         name = next((text for text, number in vocabulary.specials.items() if number == token), "")
         return {"token": name, "logprob": _bounded(score), "bytes": None}
-    return {"token": data.decode("utf-8", "reindex"), "logprob": _bounded(score), "bytes": list(data)}
+    return {"token": data.decode("utf-8", "replace"), "logprob": _bounded(score), "bytes": list(data)}
 
 
 def _bounded(score: float | None) -> float:

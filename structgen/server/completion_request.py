@@ -23,7 +23,7 @@ from .fields import Fields
 from .messages import read_messages
 from .reasoning import ChatTemplate, ReasoningFormat, read_reasoning, read_variables
 from .sampler_fields import RequestedSampler, read_sampler
-from .sampling_fields import penalty_fields, read_logprobs, read_options
+from .sampling_fields import changed_distribution, read_logprobs, read_options
 from .settings import ServerSettings
 from .tool_fields import RequestedTools, read_requested_tools, read_tool_format
 
@@ -210,11 +210,13 @@ def check_combinations(request: CompletionRequest) -> None:
         for name, is_given in given:
             if is_given:
                 raise bad_request(name, f"{name} cannot be combined with structgen.sampler")
-        for name in penalty_fields(request.options):
+        for name in changed_distribution(request.options):
             raise bad_request(
                 name,
                 f"{name} cannot be combined with structgen.sampler, which draws from the model's own distribution",
             )
+        if not request.options.effective_temperature:
+            raise bad_request("temperature", "structgen.sampler needs a temperature above 0")
 
 
 # -- parts

@@ -13,7 +13,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from structgen.serving.fair_queue import FairQueue, Queued
@@ -29,7 +29,8 @@ T = TypeVar("T")
 class _Work:
     function: Callable[[], Any] | None
     """None after it was called, or cancelled, so that nothing keeps what it holds."""
-    future: Future[Any] = field(default_factory=Future)
+    future: Future[Any] | None
+    """None like `function`. The future refers to its work, and a cycle would keep the result."""
     entry: Queued[_Work] | None = None
     """Its place in the queue while it waits."""
 
@@ -67,13 +68,15 @@ class FairThreads:
         """Stop each thread after its current work, and cancel the rest."""
         with self._changed:
             self._closed = True
-            waiting = [self._queue.take() for _ in range(len(self._queue))]
+            waiting = [self._queue.take().future for _ in range(len(self._queue))]
             self._changed.notify_all()
-        for work in waiting:
-            work.future.cancel()
+        for future in waiting:
+            if future is not None:
+                future.cancel()
 
     def _submit(self, client: str, function: Callable[[], T], size: float) -> Future[T]:
-        work = _Work(function)
+        future: Future[T] = Future()
+        work = _Work(function, future)
         with self._changed:
             if self._closed:
                 raise ShuttingDown("the server is shutting down")
@@ -82,14 +85,13 @@ class FairThreads:
                 self._started += 1
                 threading.Thread(target=self._run, name=self._name, daemon=True).start()
             self._changed.notify()
-        future: Future[T] = work.future
         future.add_done_callback(lambda done: self._forget(work) if done.cancelled() else None)
         return future
 
     def _forget(self, work: _Work) -> None:
         """Remove cancelled work from the queue, unless a thread has taken it in this moment."""
         with self._changed:
-            entry, work.entry, work.function = work.entry, None, None
+            entry, work.entry, work.function, work.future = work.entry, None, None, None
             if entry is not None:
                 self._queue.remove(entry)
 
@@ -104,13 +106,14 @@ class FairThreads:
                 work = self._queue.take()
                 entry, work.entry = work.entry, None
                 function, work.function = work.function, None
-                if not work.future.set_running_or_notify_cancel():
-                    assert entry is not None
+                future, work.future = work.future, None
+                assert entry is not None and function is not None and future is not None
+                if not future.set_running_or_notify_cancel():
                     self._queue.refund(entry)  # its client has disconnected in this moment
                     function = None
             if function is not None:
-                _call(function, work.future)
-            del work, entry, function
+                _call(function, future)
+            del work, entry, function, future
 
 
 def _call(function: Callable[[], Any], future: Future[Any]) -> None:

@@ -228,7 +228,7 @@ def _variables_of(template: Any) -> frozenset[str] | None:
 def read_variables(fields: Fields, template: ChatTemplate) -> dict[str, Any]:
     """Return the variables of the chat template that a request sets. Raises `ApiError`."""
     _, found = read_effort(fields, "reasoning_effort", template)
-    return {**found, **read_template_variables(fields, template)}
+    return read_template_variables(fields, template, found, "reasoning_effort")
 
 
 def read_effort(fields: Fields, key: str, template: ChatTemplate) -> tuple[str | None, dict[str, Any]]:
@@ -256,9 +256,21 @@ def read_effort(fields: Fields, key: str, template: ChatTemplate) -> tuple[str |
     return effort, found
 
 
-def read_template_variables(fields: Fields, template: ChatTemplate) -> dict[str, Any]:
-    """Return the variables that the field `chat_template_kwargs` sets. Raises `ApiError`."""
-    found: dict[str, Any] = {}
+def read_template_variables(
+    fields: Fields, template: ChatTemplate, set_already: Mapping[str, Any], by: str
+) -> dict[str, Any]:
+    """Return the variables that the field `chat_template_kwargs` sets, with those that another field sets.
+
+    Args:
+        fields: The fields of the request.
+        template: The model's chat template.
+        set_already: The variables that the other field sets.
+        by: The name of that field.
+
+    Raises:
+        ApiError: A variable is unknown or invalid, or the two fields contradict each other.
+    """
+    found = dict(set_already)
     given = fields.object("chat_template_kwargs")
     if given is None:
         return found
@@ -283,6 +295,9 @@ def read_template_variables(fields: Fields, template: ChatTemplate) -> dict[str,
             raise bad_request(
                 where, f"{where} is {value!r:.60}; it is true, false, a number or a text of a few words"
             )
+        if name in set_already and set_already[name] != value:
+            shown = json.dumps(set_already[name])
+            raise bad_request(where, f"{where} is {json.dumps(value)}, but {by} sets {name} to {shown}")
         if template.reads(name):
             found[name] = value  # a model that never reasons has nothing to switch
     return found

@@ -19,7 +19,6 @@ from structgen.vocabulary import Vocabulary
 
 from .answers import Choice, finite, whole_turn
 from .completion_request import CompletionRequest
-from .errors import bad_request
 from .model_thread import ModelThread
 from .shared_model import SharedModel
 
@@ -54,7 +53,6 @@ def draw_choices(
         The choices, their number of tokens, and what the sampler reports.
 
     Raises:
-        ApiError: An option of the request does not go with a sampler.
         StructgenError: The sampler has failed.
     """
     assert request.sampler is not None
@@ -68,10 +66,6 @@ def draw_choices(
     vocabulary: Vocabulary = model.vocabulary if constraint is None else constraint.vocabulary
     shared: Any = SharedModel(model, vocabulary, model_thread.call, model_thread.most_call_tokens, prompt)
     options = request.options
-    if options.truncates:
-        raise bad_request("top_p", "top_k, top_p and min_p cannot be combined with structgen.sampler")
-    if not options.effective_temperature:
-        raise bad_request("temperature", "a sampler needs a temperature above 0")
     posterior = sample(
         shared,
         "",

@@ -16,7 +16,7 @@ from .fields import Fields
 from .settings import ServerSettings
 
 __all__ = [
-    "penalty_fields",
+    "changed_distribution",
     "read_closing",
     "read_logit_bias",
     "read_logprobs",
@@ -62,7 +62,7 @@ def read_options(
     try:
         return SamplingOptions(
             temperature=fields.number("temperature", 0, 1000, default=1.0),
-            top_p=None if top_p is None else max(top_p, _LEAST_MASS),
+            top_p=None if top_p in (None, 1) else max(top_p, _LEAST_MASS),
             top_k=None if top_k in (None, -1, 0) else top_k,
             min_p=min_p if min_p else None,
             seed=seed if seed is None else seed % _TO_UNSIGNED,
@@ -109,10 +109,10 @@ def read_logit_bias(fields: Fields) -> dict[int, float] | None:
     return bias or None
 
 
-def penalty_fields(options: SamplingOptions) -> list[str]:
-    """Return the names of the fields with which a request changes the model's logits."""
+def changed_distribution(options: SamplingOptions) -> list[str]:
+    """Return the names of the fields with which a request changes the model's distribution, but for `temperature`."""
     usual = SamplingOptions()
-    names = ("frequency_penalty", "presence_penalty", "repetition_penalty")
+    names = ("top_k", "top_p", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty")
     changed = [name for name in names if getattr(options, name) != getattr(usual, name)]
     return [*changed, *(["logit_bias"] if options.logit_bias else [])]
 

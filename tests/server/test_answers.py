@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,17 @@ def test_completions(client: Any) -> None:
 def test_details_are_valid_json_for_a_probability_of_0() -> None:
     shown = [finite(value) for value in (-1.5, None, -math.inf, math.nan)]
     assert json.dumps(shown, allow_nan=False) == "[-1.5, null, null, null]"
+
+
+@pytest.mark.parametrize("text", ["🎉", "日本語", "ü\u0308 é"])
+def test_logprobs_of_tokens_with_parts_of_a_character(client: Any, text: str) -> None:
+    extra = {"guided_choice": [text]}
+    answer = ask(client, logprobs=True, top_logprobs=2, extra=extra)
+    scored = answer.choices[0].logprobs.content
+    assert b"".join(bytes(one.bytes) for one in scored if one.bytes) == text.encode()
+    assert text == "ü\u0308 é" or any("\ufffd" in one.token for one in scored)
+    legacy = client.completions.create(model=NAME, prompt="Go", max_tokens=20, logprobs=2, extra_body=extra)
+    assert legacy.choices[0].text == text and len(legacy.choices[0].logprobs.tokens) >= len(scored)
 
 
 def test_logprobs_of_chats(client: Any) -> None:

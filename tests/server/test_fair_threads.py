@@ -145,6 +145,27 @@ def test_errors_reach_the_caller_and_the_thread_goes_on() -> None:
     threads.close()
 
 
+def test_results_are_held_by_the_caller_alone() -> None:
+    """A row holds a matcher process, which must end with the request and not with the next garbage collection."""
+    threads = FairThreads(1, "rows")
+
+    async def run() -> None:
+        for _ in range(3):
+            made = await threads.run("a", Held)
+            alive = weakref.ref(made)
+            del made
+            await threads.run("a", lambda: None)  # the thread has forgotten the work before
+            await asyncio.sleep(0)
+            assert alive() is None
+
+    gc.disable()
+    try:
+        asyncio.run(run())
+    finally:
+        gc.enable()
+    threads.close()
+
+
 def test_closing_cancels_what_waits_and_refuses_more() -> None:
     async def run() -> None:
         async with Busy() as busy:

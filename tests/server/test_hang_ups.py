@@ -7,9 +7,11 @@ import http.client
 import json
 import random
 import threading
+import weakref
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -237,3 +239,37 @@ def test_clients_that_hang_up_while_they_wait_free_their_places(
     finally:
         may_run.set()
         server.stop()
+
+
+def are_released(objects: list[weakref.ref[Any]]) -> bool:
+    gc.collect()
+    return not any(one() for one in objects)
+
+
+def test_what_a_key_has_drafted_does_not_outlive_it(model: Any) -> None:
+    """Keys are rotated by a new start, also with the model that an earlier server of the process used."""
+    key_of = {KEY: OTHER_KEY, OTHER_KEY: KEY}
+    stores: list[weakref.ref[Any]] = []
+    found: dict[str, list[str]] = {}
+    for key in (KEY, OTHER_KEY):
+        server = Running(model, replace(settings(speculate=True), api_keys=(key,)))
+        try:
+            status, body = post(server, request(0), key=key_of[key])
+            assert status == 401 and body["error"]["code"] == "invalid_api_key"
+            drafting: Any = server.service.model_thread.batch._drafting
+            counts = server.service.model_thread.batch.counts
+            found[key] = texts_of(server, 0, key)
+            kinds = drafting._all.tallies.known
+            assert not any(kind.startswith("store") for kind in kinds), "texts of an earlier key"
+            assert counts.cached_prompts == 0, "a prompt of an earlier key"
+            assert texts_of(server, 0, key) == found[key]
+            assert any(kind.startswith("store") for kind in kinds) and counts.cached_prompts > 0
+            assert not any(ref() for ref in stores), "the stores of an earlier key"
+            stores = [weakref.ref(drafter) for drafter in drafting._all.drafters]
+            stores.append(weakref.ref(server.service.model_thread.batch.prefixes))
+            del drafting, counts, kinds
+        finally:
+            server.stop()
+            del server
+        until(partial(are_released, stores))
+    assert found[KEY] == found[OTHER_KEY]

@@ -155,7 +155,7 @@ def _read_variables(fields: Fields, template: ChatTemplate) -> tuple[dict[str, A
         given.only("context", ["auto", "current_turn"], "earlier reasoning is not shown to the model")
         given.only("mode", ["standard"], "there is only one mode")
         given.end()
-    return {**variables, **read_template_variables(fields, template)}, shown
+    return read_template_variables(fields, template, variables, "reasoning.effort"), shown
 
 
 def _read_text(fields: Fields, closed: bool) -> tuple[list[ConstraintSpec], dict[str, Any]]:
