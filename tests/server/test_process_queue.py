@@ -227,7 +227,7 @@ def test_a_request_that_waited_in_vain_gets_503_and_when_to_try_again(
         with urllib.request.urlopen(request, timeout=HANG_SECONDS) as stream:
             stream.readline()
             settings = dataclasses.replace(server.service.settings, queue_seconds=0.3)
-            monkeypatch.setattr(server.service, "settings", settings)
+            monkeypatch.setattr(server.service.rows, "_settings", settings)
             request.data = json.dumps(chat(guided_regex="b{8}")).encode()
             with pytest.raises(urllib.error.HTTPError) as caught:
                 urllib.request.urlopen(request, timeout=HANG_SECONDS)
