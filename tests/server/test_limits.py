@@ -170,7 +170,7 @@ def test_a_constraint_whose_first_token_takes_too_long(
 
 
 def test_more_requests_than_may_be_open(limited: Running, neighbour: Any) -> None:
-    """The others go on, and what is refused is told when to come again."""
+    """The others go on, and what is refused says when to come again."""
     released = threading.Event()
     thread = limited.service.model_thread
     holding = threading.Thread(target=thread.call, args=(lambda: released.wait(HANG_SECONDS),))
