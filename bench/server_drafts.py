@@ -26,7 +26,7 @@ from .clients import client_of
 from .server_process import key, model_of, report_batch, serve
 from .speculation.tasks import EXTRACTED, extraction_prompt
 
-__all__ = ["main"]
+__all__ = ["extraction_request", "main"]
 
 _MOST_TOKENS = 200
 _RESAMPLES = 2000
@@ -63,7 +63,9 @@ async def _measure(drafted: str, plain: str, clients: int, options: argparse.Nam
     async with client_of(drafted, key()) as (one, _), client_of(plain, key()) as (other, _):
         sides = [(one, await model_of(one)), (other, await model_of(other))]
         for block in range(options.blocks + 1):
-            requests = [_request(draw, options.temperature) for _ in range(clients * options.per_client)]
+            requests = [
+                extraction_request(draw, options.temperature) for _ in range(clients * options.per_client)
+            ]
             texts: list[list[str | None]] = [[], []]
             for side in (0, 1) if block % 2 else (1, 0):
                 seconds, texts[side] = await _run(*sides[side], requests, clients)
@@ -82,7 +84,8 @@ async def _measure(drafted: str, plain: str, clients: int, options: argparse.Nam
     }
 
 
-def _request(draw: random.Random, temperature: float) -> dict[str, Any]:
+def extraction_request(draw: random.Random, temperature: float) -> dict[str, Any]:
+    """Return the fields of a random request to extract a record from a text as JSON."""
     kind, texts = draw.choice(EXTRACTED)
     return {
         "messages": [{"role": "user", "content": extraction_prompt(kind, draw.choice(texts))}],
