@@ -150,7 +150,7 @@ async def answers_of_all(
 async def _hang_up(
     http: httpx2.AsyncClient, url: str, model: str, request: ServedRequest, draw: random.Random
 ) -> None:
-    """Send a request and disconnect in the middle of its answer, or before it has begun."""
+    """Send a request and disconnect in the middle of its answer, or before it has started."""
     lines, seconds = draw.randrange(_MOST_LINES), draw.random() * _MOST_SECONDS
 
     async def read() -> None:
