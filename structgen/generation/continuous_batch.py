@@ -211,9 +211,11 @@ class ContinuousBatch:
         fresh = [member for member in self._members if member.state == "logits"]
         for member in fresh:
             member.state = "drawing"
-        tasks = {id(member): partial(member.draw_tokens, self._patience) for member in fresh}
-        slow = [self._threads.start(tasks[id(member)]) for member in fresh if member.slow_draws]
-        self._threads.run([tasks[id(member)] for member in fresh if not member.slow_draws])
+        # subtle: a slow draw counts itself down on its thread, so the rows are divided before any draw starts.
+        slow_rows = [member for member in fresh if member.slow_draws]
+        quick_rows = [member for member in fresh if not member.slow_draws]
+        slow = [self._threads.start(partial(member.draw_tokens, self._patience)) for member in slow_rows]
+        self._threads.run([partial(member.draw_tokens, self._patience) for member in quick_rows])
         if slow:
             wait(slow, self._patience)  # one patience for all of them together
         self.counts.detached += sum(member.state == "drawing" for member in fresh)

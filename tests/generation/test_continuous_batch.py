@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -202,6 +203,36 @@ def test_a_slow_constraint_holds_no_one_up(clock: HandClock) -> None:
     other = row_of(3, among)
     (alone,) = generate_tokens(among, [[0]], [other.matcher], [other.options])
     assert slow.text == alone.text
+    batch.close()
+
+
+def test_a_draw_on_a_thread_of_its_own_happens_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread may end before the other draws of the round start, and it is slow no more."""
+    among = model()
+    rows = {number: row_of(number, among) for number in (0, 1, 3)}
+    batch = ContinuousBatch(among, most_rows=4)
+    started = 0
+
+    def start(task: Callable[[], None]) -> Future[None]:
+        nonlocal started
+        started += 1
+        done: Future[None] = Future()
+        task()
+        done.set_result(None)
+        return done
+
+    monkeypatch.setattr(batch._threads, "start", start)
+    for row in rows.values():
+        batch.add([row])
+    while not batch.is_idle:
+        for member in batch._members:
+            member.slow_draws = 1
+        batch.step()
+    assert started > 3
+    for number, row in rows.items():
+        again = row_of(number, among)
+        (alone,) = generate_tokens(among, [[0]], [again.matcher], [again.options])
+        assert row.text == alone.text
     batch.close()
 
 
