@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from structgen.argument_names import checks_names
 from structgen.errors import OptionError, did_you_mean
 
 from .families import FAMILIES
@@ -36,6 +37,7 @@ def register_format(format: ToolFormat) -> ToolFormat:
     return FORMATS.setdefault(format.name, format)
 
 
+@checks_names
 def format_of_model(name: str = "", chat_template: str | None = None) -> ToolFormat | None:
     """Return the format in which a model writes tool calls.
 

@@ -211,7 +211,8 @@ def test_a_server_separates_reasoning_from_content(family: tuple[str, Any], kind
 
 def test_a_server_calls_tools_after_reasoning(family: tuple[str, Any]) -> None:
     _, client = family
-    extra = {"structgen": {"reasoning": True, "max_reasoning_tokens": 5, "describe_tools": False}}
+    own = {"reasoning": True, "max_reasoning_tokens": 5, "describe_tools": False, "close_within_budget": True}
+    extra = {"structgen": own}
     answer = ask(client, tools=[WEATHER], tool_choice="required", max_tokens=200, extra=extra, seed=1)
     (call,) = answer.choices[0].message.tool_calls[:1]
     assert call.function.name == "weather" and json.loads(call.function.arguments)

@@ -72,7 +72,8 @@ class Twin:
 
 
 def written(format: ToolFormat, word: Word) -> str:
-    return format.write_calls([(name, {}) for name in word])
+    before = "".join(format.say) if format.says_always else ""
+    return before + format.write_calls([(name, {}) for name in word])
 
 
 def written_start(format: ToolFormat, word: Word) -> str:

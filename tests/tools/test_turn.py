@@ -83,7 +83,8 @@ def test_text_before_calls_and_alone(name: str) -> None:
     if format.is_framed and not format.say[0]:
         assert not fits(turn, f"I look.{TWO_CALLS[name]}")  # these models write no text before calls
         return
-    said = f"{format.say[0]}I look.{format.say[1]}{TWO_CALLS[name]}"
+    calls = TWO_CALLS[name].removeprefix("".join(format.say) if format.says_always else "")
+    said = f"{format.say[0]}I look.{format.say[1]}{calls}"
     assert fits(turn, said)  # where text and calls exclude one another it is text
     assert bool(turn.read(said).calls) != format.at_start
     if not format.at_start:
