@@ -108,13 +108,13 @@ class _Hole:
                 before, inside = len(step.tokens), step.text
             elif (left := self._left(step.text)) is not None:
                 return left, "model"
-            if self._begun(step.text) < len(step.text) - len(inside):
+            if self._overlap_with_literal(step.text) < len(step.text) - len(inside):
                 within, inside = len(step.tokens), step.text
             if within - before >= room or step.generation is not None:
                 return self._cut(list(step.tokens), before) or self._completed(step)
         raise AssertionError("a generation always ends")
 
-    def _begun(self, text: str) -> int:
+    def _overlap_with_literal(self, text: str) -> int:
         """Return the length of the longest end of the text that is a prefix of what follows the hole."""
         most = min(len(self._literal), len(text) - len(self.text))
         return next((length for length in range(most, 0, -1) if text.endswith(self._literal[:length])), 0)

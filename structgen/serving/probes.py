@@ -168,7 +168,7 @@ class CompileProbes(ABC, Generic[Outcome]):
         """Resolve a job without a probe, on the caller's thread. Return False if it needs one."""
         begin = perf_counter()
         try:
-            outcome = self._install_unprobed(_begun(job))
+            outcome = self._install_unprobed(_note_start(job))
         except Exception:  # the probe reports it, and the job must not stay unresolved
             logger.exception("compiling a constraint without a probe failed")
             outcome = None
@@ -325,12 +325,12 @@ class CompileProbes(ABC, Generic[Outcome]):
         with self._lock:
             while not self._is_closed:
                 if self._jobs:
-                    return _begun(self._jobs.popleft())
+                    return _note_start(self._jobs.popleft())
                 if self._slow_jobs and self._workers_to_reserve:
                     job = self._slow_jobs.take()
                     job.entry = None
                     self._reserve_worker(job)
-                    return _begun(job)
+                    return _note_start(job)
                 self._lock.wait()
         return None
 
@@ -473,7 +473,7 @@ def _key(kind: Kind, spec: Any) -> bytes:
     return hashlib.sha256(f"{kind}:{mark}:{text}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _begun(job: ProbeJob[Outcome]) -> ProbeJob[Outcome]:
+def _note_start(job: ProbeJob[Outcome]) -> ProbeJob[Outcome]:
     now = monotonic()
     for future in job.waiting:
         future.started = now

@@ -57,8 +57,8 @@ def turn_of(name: str, thought: str | None, answer: str, *, is_off: bool = False
     return text + ("" if opened and is_off else format.answer[0]) + answer + format.answer[1]
 
 
-def allows(asked: CompletionRequest, text: str) -> bool:
-    compiled = asked.compiler_spec()
+def allows(request: CompletionRequest, text: str) -> bool:
+    compiled = request.compiler_spec()
     assert compiled is not None
     matcher = sg.Matcher(constraint_of(*json.loads(json.dumps(compiled))), sg.Vocabulary.of_bytes())
     return all(map(matcher.advance, text.encode())) and matcher.is_complete()
@@ -93,37 +93,37 @@ def test_the_tool_format_is_found_by_name_and_template(model: Any) -> None:
         (ServerSettings(model_name="gemma-4-31b-it"), "gemma4"),
         (ServerSettings(model_name="gemma-4-31b-it", tool_format="hermes"), "hermes"),
     ):
-        asked = read_request(named, "chat", settings, plain)
-        assert asked.tools is not None and asked.tools.format.name == wanted
+        request = read_request(named, "chat", settings, plain)
+        assert request.tools is not None and request.tools.format.name == wanted
     own = {**named, "structgen": {"tool_format": "glm47"}}
-    asked = read_request(own, "chat", ServerSettings(), plain)
-    assert asked.tools is not None and asked.tools.format.name == "glm47"
+    request = read_request(own, "chat", ServerSettings(), plain)
+    assert request.tools is not None and request.tools.format.name == "glm47"
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize("has_schema", [True, False])
 def test_only_the_final_channel_is_constrained(model: Any, name: str, has_schema: bool) -> None:
     body = {"response_format": as_schema(COLOUR)} if has_schema else {}
-    asked = requested(model, name, **body)
+    request = requested(model, name, **body)
     thought, wrong = "red? {no}", "red!"
     for answer in (ANSWER, wrong):
         text = turn_of(name, thought, answer)
-        assert allows(asked, text) is (answer == ANSWER or not has_schema), text
-        reader = asked.reader()
+        assert allows(request, text) is (answer == ANSWER or not has_schema), text
+        reader = request.reader()
         assert reader is not None
         turn = whole_turn(reader, text)
         assert (turn.reasoning, turn.text) == (thought, answer)
     if name != "kimi_k3":  # whose prompt has opened the reasoning
-        assert allows(asked, turn_of(name, None, ANSWER))
-    assert not allows(asked, ANSWER)
+        assert allows(request, turn_of(name, None, ANSWER))
+    assert not allows(request, ANSWER)
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_without_reasoning_the_answer_has_its_markers(model: Any, name: str) -> None:
-    asked = requested(model, name, response_format=as_schema(COLOUR), **OFF[name])
+    request = requested(model, name, response_format=as_schema(COLOUR), **OFF[name])
     text = turn_of(name, None, ANSWER, is_off=True)
-    assert allows(asked, text) and not allows(asked, turn_of(name, "hm", ANSWER))
-    reader = asked.reader()
+    assert allows(request, text) and not allows(request, turn_of(name, "hm", ANSWER))
+    reader = request.reader()
     assert reader is not None
     assert (whole_turn(reader, text).reasoning, reader.text) == (None, ANSWER)
 
@@ -131,9 +131,9 @@ def test_without_reasoning_the_answer_has_its_markers(model: Any, name: str) -> 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_budgets_hold_in_channels(model: Any, name: str) -> None:
     for own in ({"max_reasoning": 3}, {"max_reasoning_tokens": 3}):
-        asked = requested(model, name, response_format=as_schema(COLOUR), structgen=own)
-        assert allows(asked, turn_of(name, "abc", ANSWER))  # with a byte for each token
-        assert not allows(asked, turn_of(name, "abcd", ANSWER))
+        request = requested(model, name, response_format=as_schema(COLOUR), structgen=own)
+        assert allows(request, turn_of(name, "abc", ANSWER))  # with a byte for each token
+        assert not allows(request, turn_of(name, "abcd", ANSWER))
     closed = requested(model, "kimi_k3", structgen={"reasoning": False})
     assert allows(closed, turn_of("kimi_k3", "", "No.")) and not allows(
         closed, turn_of("kimi_k3", "a", "No.")
@@ -147,10 +147,10 @@ def test_tools_after_a_prompt_that_opened_the_answer(model: Any) -> None:
         '<|open|>argument key="days" type="number"<|sep|>3<|close|>argument<|sep|>'
         "<|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>"
     )
-    asked = requested(model, "kimi_k3", tools=[WEATHER], **OFF["kimi_k3"])
-    assert allows(asked, "I look." + call) and allows(asked, call)
-    assert not allows(asked, "<|open|>response<|sep|>I look." + call)
-    reader = asked.reader()
+    request = requested(model, "kimi_k3", tools=[WEATHER], **OFF["kimi_k3"])
+    assert allows(request, "I look." + call) and allows(request, call)
+    assert not allows(request, "<|open|>response<|sep|>I look." + call)
+    reader = request.reader()
     assert reader is not None
     turn = whole_turn(reader, "I look." + call)
     assert (turn.text, turn.reasoning, [each.name for each in turn.calls]) == ("I look.", None, ["weather"])
@@ -161,17 +161,17 @@ def test_tools_after_a_prompt_that_opened_the_answer(model: Any) -> None:
 
 
 def test_requests_override_the_template(model: Any) -> None:
-    asked = requested(model, "cohere_command", structgen={"reasoning": True})
-    assert allows(asked, turn_of("cohere_command", "a", "b"))
-    assert not allows(asked, turn_of("cohere_command", None, "b"))
+    request = requested(model, "cohere_command", structgen={"reasoning": True})
+    assert allows(request, turn_of("cohere_command", "a", "b"))
+    assert not allows(request, turn_of("cohere_command", None, "b"))
     assert requested(model, "cohere_command", reasoning_effort="none").variables == {"reasoning": False}
-    asked = requested(
+    request = requested(
         model,
         "cohere_command",
         chat_template_kwargs={"reasoning": False},
         structgen={"reasoning": "optional"},
     )
-    assert allows(asked, turn_of("cohere_command", "a", "b"))
+    assert allows(request, turn_of("cohere_command", "a", "b"))
     with pytest.raises(ApiError, match="has started the answer"):
         requested(model, "kimi_k3", chat_template_kwargs={"thinking": False}, structgen={"reasoning": True})
     with pytest.raises(ApiError, match="without reasoning"):
