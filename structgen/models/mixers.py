@@ -3,19 +3,31 @@
 Why: Mamba's and Jamba's layers in `transformers` continue from their state with a single token only. All other layers
 could read a run of draft tokens in one pass.
 What: while `reading_runs` lasts, these layers call themselves once for each token of a run. The others read it whole.
-Invariant: the outputs are those of single tokens.
+Invariant: the outputs are those of single tokens. A thread that replaces forward functions of a model, or runs such a
+model, holds `pass_lock`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
-__all__ = ["mixers_of", "reading_runs", "replaced_forwards"]
+__all__ = ["mixers_of", "pass_lock", "reading_runs", "replaced_forwards"]
+
+_LOCKS: WeakKeyDictionary[Any, threading.RLock] = WeakKeyDictionary()
+_LOCKS_LOCK = threading.Lock()
+
+
+def pass_lock(model: Any) -> threading.RLock:
+    """Return the lock of a model's forward functions, which a thread may take several times."""
+    with _LOCKS_LOCK:
+        return _LOCKS.setdefault(model, threading.RLock())
 
 
 def mixers_of(model: Any) -> list[Any]:

@@ -9,8 +9,9 @@ read again together with those of the next pass, so it costs no pass of its own.
 batch, with one row for each path from the root to a leaf. Only a tree without branches leaves a state, so many tokens
 that no pass has left in the state are read before.
 Invariant: a row's logits are those of one forward pass over its own tokens, up to the rounding of the kernels.
-Cost: a copy of the recurrent state for each pass; keys and values are shared with the copy. A rollback beyond the last
-pass reads all tokens again.
+Cost: a copy of the recurrent state for each pass; keys and values are shared with the copy. After a packed pass, the
+keys and values before it, those with its nodes, and those of the kept path are held until the next pass of the row. So
+are, for scans by depth (`LevelScan`), the states of all nodes. A rollback beyond the last pass reads all tokens again.
 Source: Wu et al. 2025 (STree).
 """
 
@@ -29,7 +30,7 @@ from structgen.protocols import SessionCapabilities, Tree
 
 from .cached_session import Tokens, to_numpy
 from .caches import memory_of, positions
-from .mixers import mixers_of, reading_runs
+from .mixers import mixers_of, pass_lock, reading_runs
 from .separate_session import SeparateSession
 from .tree_checks import check_decided, check_path, check_trees
 from .tree_pass import TreePass, tree_reader_of
@@ -78,6 +79,7 @@ class RecurrentSession(SeparateSession):
     """
 
     def __init__(self, model: Any, size: int, prompts: Tokens, *, packs_trees: bool = True) -> None:
+        self._pass_lock = pass_lock(model)
         self._reader = tree_reader_of(model, size) if packs_trees else None
         self._mixers = mixers_of(model) if memory_of(model, size).mixes_tokens else []
         self._passes = [_LastPass() for _ in prompts]
@@ -128,7 +130,8 @@ class RecurrentSession(SeparateSession):
         scores = []
         last = list(self._last)
         for row, (run, (nodes, parents)) in enumerate(zip(tokens, trees, strict=True)):
-            logits = self._read_tree(row, run, nodes, parents)
+            with self._pass_lock:
+                logits = self._read_tree(row, run, nodes, parents)
             self._tokens[row].extend(run)
             if run:
                 self._stale.discard(row)
@@ -157,6 +160,15 @@ class RecurrentSession(SeparateSession):
                 self._last[row] = tree.logits[1 + nodes[-1]]
             self._array = None
             self._stale.discard(row)
+
+    def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
+        with self._pass_lock:
+            return super()._read(tokens, every=every)
+
+    def _forward(self, ids: torch.Tensor, cache: object, keep: int, **inputs: Any) -> torch.Tensor:
+        # subtle: in the pass of another session, on another thread, the layers call functions for its tree.
+        with self._pass_lock:
+            return super()._forward(ids, cache, keep, **inputs)
 
     def _read_tree(
         self, row: int, run: Sequence[int], nodes: Sequence[int], parents: Sequence[int]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import logging
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,10 +26,12 @@ import torch
 from transformers import DynamicCache
 
 from .caches import memory_of, positions, reads_trees
-from .mixers import replaced_forwards
+from .mixers import pass_lock, replaced_forwards
 from .tree_scan import LevelScan, MaskedScan, TreeShape, tree_convolution
 
 __all__ = ["TreePass", "TreeReader", "tree_reader_of"]
+
+logger = logging.getLogger(__name__)
 
 MOST_NODES = 64
 """Longer runs are read by the scans of `transformers`: a mask grows with the square of the nodes."""
@@ -38,8 +41,10 @@ _SCANS: dict[str, type[MaskedScan] | type[LevelScan]] = {
     "mamba_selective_scan": LevelScan,
 }
 _LAYERS = {"DynamicLayer", "LinearAttentionLayer", "LinearAttentionAndFullAttentionLayer"}
-# As a fraction of the largest logit; in half precision, so many times the distance of two numbers near 1.
-_TOLERANCE, _HALF_TOLERANCE = 1e-3, 8
+_TOLERANCE = 1e-3
+"""The allowed difference as a fraction of the largest logit."""
+_HALF_TOLERANCE = 8
+"""In half precision the fraction is at least this many times the machine epsilon."""
 _PREFIX = 5
 
 Forward = Callable[..., torch.Tensor]
@@ -92,16 +97,18 @@ class TreePass:
 
 
 class TreeReader:
-    """Reads trees of one model, to which it holds no reference."""
+    """Reads trees of one model. It refers to the model's layers, not to the model."""
 
     def __init__(self, mixers: Sequence[_Mixer], wants_positions: bool) -> None:
         self._mixers, self._wants_positions = mixers, wants_positions
 
     def takes(self, cache: Any, nodes: int) -> bool:
         """Return whether so many nodes can be read at once after what the cache holds."""
-        # subtle: a single token is a decode step, for which the layers call other functions.
+        # subtle: a single token is a decode step, for which the layers call other functions. A layer that was wrapped
+        # meanwhile, such as by the hooks of accelerate, must be called through its wrapper.
         return 1 < nodes <= MOST_NODES and all(
-            cache.layers[mixer.layer].has_previous_state[0] for mixer in self._mixers
+            cache.layers[mixer.layer].has_previous_state[0] and "forward" not in vars(mixer.module)
+            for mixer in self._mixers
         )
 
     def read(
@@ -162,12 +169,21 @@ _KNOWN: WeakKeyDictionary[Any, TreeReader | None] = WeakKeyDictionary()
 
 
 def tree_reader_of(model: Any, size: int) -> TreeReader | None:
-    """Return the reader of a model's trees; None if some of its layers have no form for trees."""
-    if model not in _KNOWN:
-        mixers = _mixers(model)
-        reader = mixers and TreeReader(mixers, memory_of(model, size).wants_positions)
-        _KNOWN[model] = reader if reader and _is_exact(reader, model, size) else None
-    return _KNOWN[model]
+    """Return the reader of a model's trees; None if some of its layers have no form for trees, or the test fails."""
+    with pass_lock(model):
+        if model not in _KNOWN:
+            mixers = _mixers(model)
+            reader = mixers and TreeReader(mixers, memory_of(model, size).wants_positions)
+            try:
+                _KNOWN[model] = reader if reader and _is_exact(reader, model, size) else None
+            except Exception as error:  # in a release whose functions have other arguments, for example
+                logger.warning(
+                    "draft trees of %s are not read in one pass", type(model).__name__, exc_info=True
+                )
+                if isinstance(error, torch.OutOfMemoryError):
+                    return None  # there may be memory for the next session
+                _KNOWN[model] = None
+        return _KNOWN[model]
 
 
 def _mixers(model: Any) -> list[_Mixer] | None:
@@ -212,25 +228,12 @@ def _is_exact(reader: TreeReader, model: Any, size: int) -> bool:
     caches = [DynamicCache(config=model.config) for _ in range(2)]
     for cache in caches:
         forward(torch.tensor([text]), cache, 1)
-    try:
-        if not reader.takes(caches[0], len(nodes)):
-            return False
-        read, tree = reader.read(
-            lambda *given, **named: forward(*given, **named)[None],
-            caches[0],
-            nodes,
-            parents,
-            _PREFIX,
-            len(nodes),
-        )
-        after = step(1, tree.cache_after(longest), _PREFIX + len(longest))
-    except (
-        AttributeError,
-        IndexError,
-        RuntimeError,
-        TypeError,
-    ):  # a release with functions of other arguments
+    if not reader.takes(caches[0], len(nodes)):
         return False
+    read, tree = reader.read(
+        lambda *given, **named: forward(*given, **named)[None], caches[0], nodes, parents, _PREFIX, len(nodes)
+    )
+    after = step(1, tree.cache_after(longest), _PREFIX + len(longest))
     texts = [[*text, *(nodes[node] for node in path)] for path in paths]
     wanted = torch.cat([forward(torch.tensor([tokens]), None, 1) for tokens in [*texts, [*texts[3], 1]]])
     found = torch.cat([read[[path[-1] for path in paths]], after])

@@ -20,7 +20,7 @@ from math import prod
 
 from structgen.constraints.expressions import RE
 from structgen.constraints.regex import pattern_language
-from structgen.errors import StructgenError
+from structgen.errors import LimitExceeded, StructgenError
 
 __all__ = ["simple_pattern_states"]
 
@@ -28,13 +28,15 @@ _LONGEST = 256
 """Characters of a simple pattern."""
 _MOST_POSITIONS = 64
 _MOST_SETS = 128
+_MOST_WORK = 20_000
+"""Pairs of characters and positions that are compared to find the sets: some milliseconds."""
 _MOST_UNROLLED = 3
 """A class that repeats at most so often is written out, so that it needs no counter."""
 _HIGHEST_COUNT = 4_096
 _ASCII = 128
-_OTHERS = 1 << _ASCII
+_NON_ASCII = 1 << _ASCII
 """The bit that stands for all characters after ASCII."""
-_ALL = (_OTHERS << 1) - 1
+_ALL_CHARACTERS = (_NON_ASCII << 1) - 1
 
 
 class _NotSimple(Exception):
@@ -47,13 +49,17 @@ def simple_pattern_states(pattern: str) -> int | None:
 
     Args:
         pattern: A pattern of ECMA-262. The automaton accepts the texts in which it is found.
+
+    Raises:
+        LimitExceeded: Reading the pattern met a limit of the caller.
     """
     if len(pattern) > _LONGEST:
         return None
     try:
-        return _Positions(
-            pattern_language(pattern, "ecma")
-        ).states()  # subtle: as the reader calls it, whose cache it is
+        # subtle: called as the reader of schemas calls it, so both share one cache.
+        return _Positions(pattern_language(pattern, "ecma")).states()
+    except LimitExceeded:
+        raise  # says nothing about the pattern, so it must not be cached
     except (_NotSimple, StructgenError):
         return None
 
@@ -63,12 +69,13 @@ class _Positions:
 
     def __init__(self, expression: RE) -> None:
         self.masks: list[int] = []
-        """The characters of each position: a bit for each character of ASCII, and `_OTHERS`."""
+        """The characters of each position: a bit for each character of ASCII, and `_NON_ASCII`."""
         self.follow: list[int] = []
         self.counted = 0
         """Positions that must not be entered again while they are active."""
         self.counts: dict[int, int] = {}
         """The highest counter value of each counted position."""
+        self._work = 0
         first, _, _ = self._read(expression)
         self.first = first
 
@@ -96,10 +103,10 @@ class _Positions:
             own = self._add(_mask(node[1]))
             return own, own, False
         if kind == "any":
-            own = self._add(_ALL)
+            own = self._add(_ALL_CHARACTERS)
             return own, own, False
         if kind == "text":
-            own = self._add(_ALL)
+            own = self._add(_ALL_CHARACTERS)
             self._link(own, own)
             return own, own, True
         if kind == "repeat":
@@ -162,7 +169,7 @@ class _Positions:
         """Return a bound on the states. Raises `_NotSimple` if a counter may have several values at a time."""
         if all(map(self._are_disjoint, (self.first, *self.follow))):
             return len(self.masks) + sum(self.counts.values())  # every set has one member
-        met: set[int] = set()
+        known_sets: set[int] = set()
         pending = [0]
         while pending:
             active = pending.pop()
@@ -172,12 +179,14 @@ class _Positions:
             for reached in self._split(after):
                 if self._enters_again(active, reached):
                     raise _NotSimple
-                if reached not in met:
-                    if len(met) >= _MOST_SETS:
+                if reached not in known_sets:
+                    if len(known_sets) >= _MOST_SETS:
                         raise _NotSimple
-                    met.add(reached)
+                    known_sets.add(reached)
                     pending.append(reached)
-        return sum(prod(self.counts.get(position, 1) for position in _members(active)) for active in met)
+        return sum(
+            prod(self.counts.get(position, 1) for position in _members(active)) for active in known_sets
+        )
 
     def _are_disjoint(self, positions: int) -> bool:
         """Return whether no character belongs to two of these positions."""
@@ -191,8 +200,11 @@ class _Positions:
 
     def _split(self, positions: int) -> set[int]:
         """Return the sets of these positions that have a character in common which no other of them has."""
-        parts = [(_ALL, 0)]
+        parts = [(_ALL_CHARACTERS, 0)]
         for position in _members(positions):
+            self._work += len(parts)
+            if self._work > _MOST_WORK:
+                raise _NotSimple
             mask, own = self.masks[position], 1 << position
             parts = [
                 (common, reached | mine)
@@ -224,7 +236,7 @@ def _mask(ranges: tuple[tuple[int, int], ...]) -> int:
     found = 0
     for low, high in ranges:
         if high >= _ASCII:
-            found |= _OTHERS
+            found |= _NON_ASCII
         if low < _ASCII:
             found |= (1 << (min(high, _ASCII - 1) + 1)) - (1 << low)
     return found

@@ -4,8 +4,9 @@ Why: a probe protects a server from what strangers send, at the cost of a round 
 the constraint twice. The schemas of tools are rarely hostile, and most of them show by their form that they are not.
 What: JSON Schemas (`simple_schemas`), and structural tags whose tags differ in their begins and hold texts, free text
 and such schemas. `simple_constraint` checks the form, and returns the constraint or None.
-Invariant: None says nothing about a specification but that it must be probed. What is returned is the constraint that
-`requests.constraint_of` returns.
+Invariant: None means only that the specification must be probed. What is returned is the constraint that
+`requests.constraint_of` returns. At each point of a text, it is clear in which element of a structural tag the text is:
+else a sequence of n elements would have up to n open alternatives, and a mask for all of them.
 Cost: that of reading, and about a tenth more.
 """
 
@@ -33,7 +34,7 @@ _LONGEST_TEXT = 256
 def simple_constraint(
     kind: Kind, spec: Any, limits: RequestLimits, specials: Collection[str]
 ) -> Constraint | None:
-    """Return the constraint of a simple specification; None if it is not simple, or not of a kind that may be.
+    """Return the constraint of a simple specification; None if it is not simple, or if its kind always needs a probe.
 
     Args:
         kind: The kind of the specification.
@@ -58,23 +59,28 @@ def _is_simple_tag(tag: Any, ordered: bool) -> bool:
     if not isinstance(tag, dict):
         return False
     if "format" in tag:
-        return tag.keys() <= {"type", "format"} and _is_simple(tag["format"], ordered)
+        return tag.keys() <= {"type", "format"} and _is_whole(tag["format"], ordered)
     structures = tag.get("structures")
     return (
         isinstance(structures, list)
         and _are_triggers(tag.get("triggers"))
-        and all(
-            isinstance(one, dict) and is_simple_schema(one.get("schema"), ordered=ordered)
-            for one in structures
-        )
+        and all(isinstance(one, dict) and _has_clear_end(one.get("schema"), ordered) for one in structures)
         and _are_different([one.get("begin") for one in structures])
         and all(_is_text(one.get("end")) for one in structures)
     )
 
 
-def _is_simple(form: Any, ordered: bool) -> bool:
+def _is_whole(form: Any, ordered: bool) -> bool:
+    """Return whether this is simple up to the end of a text: only there may free text or a bare schema stand."""
     kind = form.get("type", "tag") if isinstance(form, dict) else None
-    check = _FORMATS.get(kind) if isinstance(kind, str) else None
+    check = _LAST.get(kind) if isinstance(kind, str) else None
+    return check is not None and check(form, ordered)
+
+
+def _is_inner(form: Any, ordered: bool) -> bool:
+    """Return whether this is simple, and its end is clear wherever it stands."""
+    kind = form.get("type", "tag") if isinstance(form, dict) else None
+    check = _INNER.get(kind) if isinstance(kind, str) else None
     return check is not None and check(form, ordered)
 
 
@@ -90,14 +96,36 @@ def _is_json(form: Any, ordered: bool) -> bool:
 
 def _is_tag(form: Any, ordered: bool) -> bool:
     content, end = form.get("content"), form.get("end")
-    if isinstance(content, dict) and content.get("type") == "any_text":
-        return content.keys() == {"type"} and bool(end) and _is_text(end) and _is_text(form.get("begin"))
-    return _is_text(end) and _is_text(form.get("begin")) and _is_simple(content, ordered)
+    if not (isinstance(content, dict) and _is_text(end) and _is_text(form.get("begin"))):
+        return False
+    if content.get("type") == "any_text":
+        return content.keys() == {"type"} and bool(end)
+    if content.get("type") == "json_schema":
+        return _is_json(content, ordered) and _has_clear_end(content.get("json_schema"), ordered)
+    return _is_inner(content, ordered)
+
+
+def _has_clear_end(schema: Any, ordered: bool) -> bool:
+    """Return whether a schema is simple and no text after a value could be a part of it, as digits of a number are."""
+    return (
+        isinstance(schema, dict)
+        and schema.get("type") in ("object", "array", "string", "boolean", "null")
+        and is_simple_schema(schema, ordered=ordered)
+    )
+
+
+def _is_inner_sequence(form: Any, ordered: bool) -> bool:
+    elements = form.get("elements")
+    return isinstance(elements, list) and all(_is_inner(element, ordered) for element in elements)
 
 
 def _is_sequence(form: Any, ordered: bool) -> bool:
     elements = form.get("elements")
-    return isinstance(elements, list) and all(_is_simple(element, ordered) for element in elements)
+    return (
+        isinstance(elements, list)
+        and all(_is_inner(element, ordered) for element in elements[:-1])
+        and all(_is_whole(element, ordered) for element in elements[-1:])
+    )
 
 
 def _are_tags(form: Any, ordered: bool) -> bool:
@@ -131,11 +159,15 @@ def _are_different(begins: list[Any]) -> bool:
     return not any(after.startswith(begin) for begin, after in pairwise(ordered))
 
 
-_FORMATS: dict[str, Callable[[Any, bool], bool]] = {
+_INNER: dict[str, Callable[[Any, bool], bool]] = {
     "const_string": _is_const,
+    "sequence": _is_inner_sequence,
+    "tag": _is_tag,
+}
+_LAST: dict[str, Callable[[Any, bool], bool]] = {
+    **_INNER,
     "json_schema": _is_json,
     "sequence": _is_sequence,
-    "tag": _is_tag,
     "tags_with_separator": _are_tags,
     "triggered_tags": _are_triggered,
 }

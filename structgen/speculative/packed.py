@@ -24,9 +24,11 @@ _PRIOR_ROWS, _PRIOR_DRAFT = 0.5, 0.03
 in passes."""
 _PRIOR_WEIGHTS = (0.5, 0.5, 4.0)
 """The weights of these assumptions, and of the rest of a pass, in measured passes."""
-_REMEMBERED = 0.1
+_LEAST_FIXED = 0.01
+"""The least duration of a pass that depends on nothing, as a part of the average pass."""
+_COST_LEARNING_RATE = 0.1
 """The part by which the assumption about draft tokens moves to their measured cost with each pass that has some."""
-_MAX_SURPRISE = 2.0
+_MAX_DURATION_RATIO = 2.0
 """A pass counts as at most so many times as long as expected: another process may have had its CPU."""
 _DRAFT_PROBE_INTERVAL, _PROBE_TOKENS = 64, 3
 """Every 64th step that would read no draft reads up to 3 tokens all the same, to measure their cost."""
@@ -54,7 +56,7 @@ class PassCosts:
     def note(self, rows: int, drafted: int, seconds: float) -> None:
         """Record a pass without prefill."""
         if self._squares[0, 0]:
-            seconds = min(seconds, _MAX_SURPRISE * self.of(rows, drafted))
+            seconds = min(seconds, _MAX_DURATION_RATIO * self.of(rows, drafted))
         features = np.array([1.0, rows, drafted])
         self._squares = _DECAY * self._squares + np.outer(features, features)
         self._products = _DECAY * self._products + seconds * features
@@ -64,9 +66,14 @@ class PassCosts:
         prior = level * np.array([1.0 - _PRIOR_ROWS, _PRIOR_ROWS / mean_rows, self._draft_share])
         weights = np.array(_PRIOR_WEIGHTS) * (1.0, mean_rows**2, 1.0)
         fitted = np.linalg.solve(self._squares + np.diag(weights), self._products + weights * prior)
-        self._coefficients = np.maximum(fitted, 0.0)  # no token makes a pass shorter; noise may say so
+        fitted = np.maximum(fitted, 0.0)  # no token makes a pass shorter; noise may say so
+        # Noise may also leave nothing for a pass without drafts, which others divide by.
+        fitted[0] = max(fitted[0], _LEAST_FIXED * average)
+        if not (np.isfinite(fitted).all() and level > 0):
+            return
+        self._coefficients = fitted
         if drafted:
-            self._draft_share += _REMEMBERED * (self._coefficients[2] / level - self._draft_share)
+            self._draft_share += _COST_LEARNING_RATE * (self._coefficients[2] / level - self._draft_share)
 
     def of(self, rows: int, drafted: int) -> float:
         """Return the estimated duration of a pass, in seconds; in an arbitrary unit before any measurement."""

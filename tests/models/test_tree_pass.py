@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -239,3 +240,28 @@ def test_a_reader_does_not_keep_its_model() -> None:
     del forgotten
     gc.collect()
     assert alive() is None
+
+
+@pytest.mark.parametrize("name", ["bamba", "lfm2", "jamba"])
+def test_sessions_of_one_model_on_several_threads(name: str) -> None:
+    """Each pass replaces functions of the model's layers, and no pass may meet those of another."""
+    RecurrentSession(model(name), SIZE, [[3]])  # builds the reader
+
+    def logits_of(seed: int) -> list[tuple[Any, list[int]]]:
+        rng = np.random.default_rng(seed)
+        text, found = random_tokens(rng, 3), []
+        session = RecurrentSession(model(name), SIZE, [text])
+        for nodes in (5, 1, 3, 6):
+            run, tree = random_tokens(rng, 1), random_tree(rng, nodes)
+            session.append_trees([run], [tree])
+            path = random_path(rng, tree[1])
+            session.keep(0, path)
+            text = [*text, *run, *(tree[0][node] for node in path)]
+            found.append((session.logits()[0].copy(), text))
+        return found
+
+    with ThreadPoolExecutor(4) as threads:
+        for found in list(threads.map(logits_of, range(8))):
+            for logits, text in found:
+                assert_close(name, logits, text)
+    assert not any("forward" in vars(module) for module in model(name).modules())

@@ -17,9 +17,9 @@ from .specs import BYTES
 _CALL = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 
 
-def _tag(name, content=None, **more):
+def _tag(name, content=None, end="</call>", **more):
     content = {"type": "json_schema", "json_schema": _CALL} if content is None else content
-    return {"type": "tag", "begin": f"<{name}>", "content": content, "end": "</call>", **more}
+    return {"type": "tag", "begin": f"<{name}>", "content": content, "end": end, **more}
 
 
 def _triggered(tags, **more):
@@ -60,7 +60,13 @@ _SIMPLE = {
             }
         },
     ),
+    "reasoning, then tools": (
+        "structural_tag",
+        {"format": {"type": "sequence", "elements": [_THINKING, _triggered(_TOOLS)["format"]]}},
+    ),
 }
+_NUMBER = {"type": "integer", "minimum": 0}
+_NUMBER_FORMAT = {"type": "json_schema", "json_schema": _NUMBER}
 _HOSTILE = {"pattern": "^[ab]*a[ab]{30}$"}
 _NOT_SIMPLE = {
     "a hostile schema": ("json", _HOSTILE),
@@ -86,6 +92,22 @@ _NOT_SIMPLE = {
     "elements": (
         "structural_tag",
         _triggered([_tag("a", {"type": "json_schema", "json_schema": _CALL, "style": "qwen_xml"})]),
+    ),
+    "free text many times": (
+        "structural_tag",
+        {"format": {"type": "sequence", "elements": [_triggered([_tag("a")])["format"]] * 50}},
+    ),
+    "free text in a tag": (
+        "structural_tag",
+        {"format": {"type": "sequence", "elements": [_tag("a", _triggered([_tag("b")])["format"])]}},
+    ),
+    "numbers after one another": (
+        "structural_tag",
+        {"format": {"type": "sequence", "elements": [{"type": "json_schema", "json_schema": _NUMBER}] * 50}},
+    ),
+    "numbers whose ends are digits": (
+        "structural_tag",
+        {"format": {"type": "sequence", "elements": [_tag("a", _NUMBER_FORMAT, end="1")] * 50}},
     ),
     "no format": ("structural_tag", {"format": 3}),
     "a list": ("structural_tag", []),

@@ -55,6 +55,19 @@ def test_forced_tokens_are_read_in_a_full_batch_only_where_they_pay() -> None:
     assert _measured(0.0, 0.004, 0.006).keep(forced) == [0] * 16
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pass_never_costs_nothing(seed: int) -> None:
+    """Under much noise, a fit gave all of its time to the draft tokens, and the next division failed."""
+    random, goodput = np.random.default_rng(seed), PackedGoodput()
+    for step in range(2_000):
+        reach = sorted(random.random(7 + step % 2), reverse=True)
+        kept = goodput.keep([reach])[0] if step else 0
+        seconds = 0.0 if step % 97 == 0 else 0.01 * float(random.lognormal(sigma=0.8))
+        goodput.costs.note(1, (7 + step % 2) if step % 3 else kept, seconds)
+        assert 0 < goodput.costs.of(1, 0) < 10
+        assert 0 <= goodput.least_chance(1) < 1_000 and goodput.saved(1) >= 0
+
+
 def test_costs_are_fitted_despite_slow_passes() -> None:
     costs = _measured(0.05, 0.004, 0.003, noise=0.2).costs
     assert costs.of(8, 0) == pytest.approx(1.2 * 0.082, rel=0.1)

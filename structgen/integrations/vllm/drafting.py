@@ -44,7 +44,7 @@ PROPOSER = "structgen.integrations.vllm.drafting.GrammarProposer"
 """The `model` of vLLM's `speculative_config`."""
 _WORTH_FRACTION = 0.8
 """Fraction of the probability from which a draft token pays that it must have to be grown; `PackedGoodput` decides."""
-_EVERY = 60.0
+_REPORT_SECONDS = 60.0
 _log = logging.getLogger("vllm.structgen")
 
 
@@ -158,7 +158,7 @@ class GrammarDrafts:
         """What the drafters cost and bring; they pause where they do not pay."""
         self._grown_accepted = 0
         self._step = 0.0, 0, 0
-        self._told_at = monotonic()
+        self._reported_at = monotonic()
 
     def draft_all(self, texts: Sequence[RequestText]) -> list[list[int]]:
         """Return draft tokens after each text; all of them are allowed by its constraint.
@@ -310,8 +310,8 @@ class GrammarDrafts:
 
     def _report(self) -> None:
         now = monotonic()
-        if now - self._told_at > _EVERY:
-            self._told_at = now
+        if now - self._reported_at > _REPORT_SECONDS:
+            self._reported_at = now
             _log.info("structgen: %s", self.report())
 
 

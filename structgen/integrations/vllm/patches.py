@@ -9,7 +9,7 @@ The changes, each with a check that the code looks as expected:
                                                     started gets a 400, too
     AsyncLLM.add_request                            probes a spec before, without blocking the event loop
     StructuredOutputManager.grammar_init            returns `StructgenBackend`
-    Scheduler.schedule                              notes the begin of a step, for the costs of such drafts
+    Scheduler.schedule                              records when a step starts, for the costs of such drafts
     Scheduler.update_draft_token_ids                drafts, if the proposer is `GrammarProposer` (with any backend)
     StructuredOutputManager.accept_tokens           learns the texts of requests that have ended, for such drafts
     StructuredOutputManager.grammar_bitmask         fills all rows of a batch in one call, those of drafts included
@@ -290,21 +290,29 @@ def _update_draft_token_ids(original: Any) -> Any:
     def update_draft_token_ids(self: Any, draft_token_ids: Any) -> None:
         drafts = _drafts_of(self.structured_output_manager)
         if drafts is not None:
-            drafts.end_step()
-            requests = {name: self.requests.get(name) for name in draft_token_ids.req_ids}
-            texts = {
-                name: _text_of(self.structured_output_manager, request)
-                for name, request in requests.items()
-                if request is not None and not request.is_finished() and not request.is_prefill_chunk
-            }
-            drafted = dict(zip(texts, drafts.draft_all([*texts.values()]), strict=True))
-            draft_token_ids = replace(
-                draft_token_ids,
-                draft_token_ids=[drafted.get(name, []) for name in draft_token_ids.req_ids],
-            )
+            draft_token_ids = _drafted(self, drafts, draft_token_ids)
         original(self, draft_token_ids)
 
     return update_draft_token_ids
+
+
+def _drafted(scheduler: Any, drafts: Any, draft_token_ids: Any) -> Any:
+    """Return the draft tokens of the next step; none if finding them fails, for drafts change the speed only."""
+    drafted: dict[str, list[int]] = {}
+    try:
+        drafts.end_step()
+        requests = {name: scheduler.requests.get(name) for name in draft_token_ids.req_ids}
+        texts = {
+            name: _text_of(scheduler.structured_output_manager, request)
+            for name, request in requests.items()
+            if request is not None and not request.is_finished() and not request.is_prefill_chunk
+        }
+        drafted = dict(zip(texts, drafts.draft_all([*texts.values()]), strict=True))
+    except Exception:  # noqa: BLE001 — a fault of a drafter must not end the engine
+        _log.exception("drafting from the constraints failed in this step")
+    return replace(
+        draft_token_ids, draft_token_ids=[drafted.get(name, []) for name in draft_token_ids.req_ids]
+    )
 
 
 def _accept_tokens(original: Any) -> Any:
