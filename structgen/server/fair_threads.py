@@ -82,11 +82,22 @@ class FairThreads:
                 raise ShuttingDown("the server is shutting down")
             work.entry = self._queue.put(client, size, work)
             if len(self._queue) > self._idle and self._started < self._count:
-                self._started += 1
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                self._start_thread(work)
             self._changed.notify()
         future.add_done_callback(lambda done: self._forget(work) if done.cancelled() else None)
         return future
+
+    def _start_thread(self, work: _Work) -> None:
+        """Start one more thread. If the system has none and there is no other, the work fails."""
+        self._started += 1
+        try:
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        except RuntimeError:
+            self._started -= 1
+            if not self._started:
+                assert work.entry is not None
+                self._queue.remove(work.entry)
+                raise
 
     def _forget(self, work: _Work) -> None:
         """Remove cancelled work from the queue, unless a thread has taken it in this moment."""

@@ -25,6 +25,8 @@ class ProbeFuture(Future[Outcome]):
     """When its probe began, on the monotonic clock; None while it waits for a worker, and for cached outcomes."""
     deadline: float = math.inf
     """Until when it waits for a worker that it has to leave to others."""
+    key: bytes = b""
+    """The key of its spec."""
 
 
 @dataclass(eq=False)

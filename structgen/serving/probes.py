@@ -125,24 +125,24 @@ class CompileProbes(ABC, Generic[Outcome]):
         else:
             if job is not None:
                 self._queue(job)
-        future.add_done_callback(self._on_done)
+        future.add_done_callback(lambda _: self._on_done(future))
         return future
 
-    def _on_done(self, future: Future[Outcome]) -> None:
-        """If a future was cancelled, remove the specs for which no one waits any more, unless their probes run."""
+    def _on_done(self, future: ProbeFuture[Outcome]) -> None:
+        """If a future was cancelled, remove its spec if no one waits for it any more, unless its probe runs."""
         if not future.cancelled():
             return
         with self._lock:
-            for job in [job for job in self._in_flight.values() if future in job.waiting]:
-                if job.is_wanted:
-                    continue
-                if job.entry is not None:
-                    self._slow_jobs.remove(job.entry)
-                elif job in self._jobs:
-                    self._jobs.remove(job)
-                else:
-                    continue
-                del self._in_flight[job.key]
+            job = self._in_flight.get(future.key)
+            if job is None or job.is_wanted:
+                return
+            if job.entry is not None:
+                self._slow_jobs.remove(job.entry)
+            elif job in self._jobs:
+                self._jobs.remove(job)
+            else:
+                return
+            del self._in_flight[job.key]
 
     def stop_waiting(self, future: ProbeFuture[Outcome]) -> bool:
         """Return whether the probe of a spec runs or is done. If it must wait from now on, the future fails."""
@@ -245,7 +245,7 @@ class CompileProbes(ABC, Generic[Outcome]):
         self, kind: Kind, spec: Any, future: ProbeFuture[Outcome], client: str
     ) -> ProbeJob[Outcome] | None:
         """Answer from the cache, join a job in flight, or return a new job, which is in flight from now on."""
-        key = _key(kind, spec)
+        key = future.key = _key(kind, spec)
         deadline = monotonic() + self._queue_seconds
         if self._queue_seconds:
             future.deadline = deadline

@@ -178,3 +178,23 @@ def test_closing_cancels_what_waits_and_refuses_more() -> None:
                 await busy.threads.run("a", lambda: None)
 
     asyncio.run(run())
+
+
+def test_work_fails_if_the_system_has_no_thread_and_the_next_work_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        threads = FairThreads(1, "none")
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", _fails)
+            with pytest.raises(RuntimeError, match="can't start"):
+                await threads.run("a", lambda: 1)
+        assert len(threads) == 0
+        assert await asyncio.wait_for(threads.run("a", lambda: 2), HANG_SECONDS) == 2
+        threads.close()
+
+    asyncio.run(run())
+
+
+def _fails(self: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
