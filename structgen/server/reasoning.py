@@ -137,7 +137,7 @@ class ChatTemplate:
         """
         config = getattr(getattr(self._model, "model", None), "config", None)
         own = getattr(config, "name_or_path", "") or ""
-        found = format_of_model(str(own)) or format_of_model(model_name, self.source)
+        found = format_of_model(str(own), self.source) or format_of_model(model_name, self.source)
         return FORMATS["hermes"] if found is None else found
 
     def reads(self, name: str) -> bool:

@@ -389,7 +389,7 @@ _LISTED: tuple[ToolFormat, ...] = (
 )
 
 _FOUND_BY: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "hermes": (("hermes", "qwen2", "qwen2.5", "qwen3", "qwq"), ("<tool_call>", '"arguments"')),
+    "hermes": (("hermes", "deephermes", "qwen2", "qwen2.5", "qwen3", "qwq"), ("<tool_call>", '"arguments"')),
     "llama3_json": (
         ("llama-3", "llama-3.1", "llama-3.2", "llama-3.3", "llama3", "llama3.1", "llama3.2", "llama3.3"),
         ("<|start_header_id|>", '"parameters"', "ipython"),
@@ -399,17 +399,17 @@ _FOUND_BY: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("mistral-nemo", "ministral-8b", "mistral-small", "mistral-large", "pixtral", "mathstral"),
         ("[TOOL_CALLS][",),
     ),
-    "mistral_v3": (("mistral-7b", "mixtral-8x22b"), ("[TOOL_CALLS] [",)),
+    "mistral_v3": (("mistral-7b-instruct-v0.3", "mistral-7b-v0.3", "mixtral-8x22b"), ("[TOOL_CALLS] [",)),
     "mistral_args": (
         ("devstral", "magistral", "ministral-3", "mistral-medium", "mistral-large-3", "mistral-small-4"),
         ("[TOOL_CALLS]", "[ARGS]"),
     ),
     "mistral_v11": (
-        ("mistral-small-3.2", "mistral-small-2506", "mistral-small-3.2-24b"),
+        ("mistral-small-3.2", "mistral-small-2506"),
         ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"),
     ),
     "deepseek_v3": (("deepseek-v3", "deepseek-r1"), ("<｜tool▁calls▁begin｜>", "```json")),
-    "deepseek_v31": (("deepseek-v3.1",), ("<｜tool▁calls▁begin｜>",)),
+    "deepseek_v31": (("deepseek-v3.1", "deepseek-v3.2-exp"), ("<｜tool▁calls▁begin｜>",)),
     "deepseek_v32": (("deepseek-v3.2",), ("DSML", "function_calls")),
     "deepseek_v4": (("deepseek-v4",), ("DSML", "tool_calls>")),
     "harmony": (("gpt-oss",), ("<|channel|>", "<|message|>", "commentary")),

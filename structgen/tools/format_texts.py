@@ -106,6 +106,12 @@ class ToolFormat:
             found.append("marker contains none of specials, so an answer could contain it")
         if self.says_always and not (self.say[0] and self.say[1]):
             found.append("says_always needs both texts of say")
+        for field_name in ("names", "template_texts"):
+            given = getattr(self, field_name)
+            if not (
+                isinstance(given, tuple) and all(isinstance(text, str) and text.strip() for text in given)
+            ):
+                found.append(f"{field_name} is {given!r:.40}; it is a list of texts, none of them empty")
         if not self.think[1]:
             found.append("think needs a text after the reasoning")
         found = found or marker_problems(self)

@@ -14,6 +14,8 @@ from .format_texts import ToolFormat
 
 __all__ = ["format_of"]
 
+_OTHERS = ("nemotron", "openhermes")
+"""Parts of the names of models that write calls in other ways than the models from which they were made."""
 _SEPARATORS = re.compile(r"[\s_.-]+")
 
 
@@ -25,19 +27,25 @@ def format_of(
     Args:
         formats: The known formats.
         name: The name of the model, with or without its organisation, or the path of its folder.
-        chat_template: The source of its chat template, which counts if the name is unknown.
+        chat_template: The source of its chat template. It counts if the name is unknown, or if it shows another format
+            and not that of the name.
     """
-    return _by_name(formats, name) or _by_template(formats, chat_template or "")
+    template = chat_template or ""
+    named, shown = _by_name(formats, name), _by_template(formats, template)
+    return shown if named is None or (shown is not None and not _is_shown(named, template)) else named
 
 
 def _by_name(formats: Mapping[str, ToolFormat], name: str) -> ToolFormat | None:
     """Return the format whose part of a name comes first in this one; among equals, the longest part."""
     shown = _plain(re.split(r"[/\\]", name.rstrip("/\\"))[-1])
+    if any(part in shown for part in _OTHERS):
+        return None
     best: tuple[int, int] | None = None
     found = None
     for format in formats.values():
         for part in map(_plain, format.names):
-            match = re.search(rf"(?<![a-z0-9]){re.escape(part)}(?![0-9])", shown)
+            # Not followed by another number, such as that of a version or of billions of parameters.
+            match = re.search(rf"(?<![a-z0-9]){re.escape(part)}(?![0-9]|b\b)", shown)
             if match is not None and (best is None or (match.start(), -len(part)) < best):
                 best, found = (match.start(), -len(part)), format
     return found
@@ -45,12 +53,12 @@ def _by_name(formats: Mapping[str, ToolFormat], name: str) -> ToolFormat | None:
 
 def _by_template(formats: Mapping[str, ToolFormat], template: str) -> ToolFormat | None:
     """Return the format with the longest texts among those whose texts this template contains."""
-    fitting = [
-        format
-        for format in formats.values()
-        if format.template_texts and all(text in template for text in format.template_texts)
-    ]
+    fitting = [format for format in formats.values() if _is_shown(format, template)]
     return max(fitting, key=lambda format: sum(map(len, format.template_texts)), default=None)
+
+
+def _is_shown(format: ToolFormat, template: str) -> bool:
+    return bool(format.template_texts) and all(text in template for text in format.template_texts)
 
 
 def _plain(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ MODELS = {
     "Qwen/Qwen3-8B": "hermes",
     "Qwen/Qwen2.5-7B-Instruct": "hermes",
     "NousResearch/Hermes-3-Llama-3.1-8B": "hermes",
+    "NousResearch/DeepHermes-3-Llama-3-8B-Preview": "hermes",
     "meta-llama/Llama-4-Scout-17B-16E-Instruct": "pythonic",
     "meta-llama/Llama-3.3-70B-Instruct": "llama3_json",
     "mistralai/Mistral-7B-Instruct-v0.3": "mistral_v3",
@@ -27,7 +29,8 @@ MODELS = {
     "mistralai/Devstral-Small-2507": "mistral_args",
     "deepseek-ai/DeepSeek-R1-0528": "deepseek_v3",
     "deepseek-ai/DeepSeek-V3.1": "deepseek_v31",
-    "deepseek-ai/DeepSeek-V3.2-Exp": "deepseek_v32",
+    "deepseek-ai/DeepSeek-V3.2-Exp": "deepseek_v31",
+    "deepseek-ai/DeepSeek-V3.2": "deepseek_v32",
     "deepseek-ai/DeepSeek-V4-Flash": "deepseek_v4",
     "openai/gpt-oss-20b": "harmony",
     "zai-org/GLM-4.5-Air": "glm45",
@@ -68,7 +71,21 @@ def test_each_format_has_a_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "SmolLM2-135M-Instruct", "my-qwen", "glm-4.55", "Llama-40", "notgpt-oss"]
+    "name",
+    [
+        "",
+        "SmolLM2-135M-Instruct",
+        "my-qwen",
+        "glm-4.55",
+        "Llama-40",
+        "notgpt-oss",
+        "OpenHermes-2.5-Mistral-7B",
+        "Mistral-7B-Instruct-v0.1",
+        "Llama-3_3-Nemotron-Super-49B-v1_5",
+        "granite-3b-code-instruct",
+        "open_llama_3b",
+        "Ministral-3B-Instruct",
+    ],
 )
 def test_unknown_models(name: str) -> None:
     assert found(name) is None
@@ -80,7 +97,25 @@ def test_templates(name: str) -> None:
     texts = FORMATS[name].template_texts
     assert found("", "{{ x }}" + "{% y %}".join(texts)) == name
     assert found("", "") is None and found("unknown", None) is None
-    assert found("gemma-4-e4b", "".join(texts)) == "gemma4"  # the name counts first
+    assert found("gemma-4-e4b", "".join(texts)) == name  # the template shows what the model writes
+    assert found("gemma-4-e4b", "a template without tools") == "gemma4"
+
+
+def test_the_name_decides_between_formats_that_a_template_shows() -> None:
+    texts = [*FORMATS["hermes"].template_texts, *FORMATS["granite4"].template_texts]
+    assert (
+        found("Qwen3-8B", "".join(texts)) == "hermes" and found("granite-4.0", "".join(texts)) == "granite4"
+    )
+
+
+@pytest.mark.parametrize("given", ["ours-7b", ("",), (3,), None, (" ",)])
+@pytest.mark.parametrize("field", ["names", "template_texts"])
+def test_names_and_texts_are_checked(field: str, given: Any) -> None:
+    with pytest.raises(OptionError, match=f"{field} is .*a list of texts, none of them empty"):
+        replace(OWN, **{field: given})
+    data = {**OWN.as_data(), field: list(given) if isinstance(given, tuple) else given}
+    with pytest.raises(OptionError, match=f"{field} is .*a list of texts, none of them empty"):
+        ToolFormat.from_data(data)
 
 
 @pytest.fixture
