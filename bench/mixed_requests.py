@@ -74,7 +74,9 @@ def draw_requests(count: int, seed: int) -> list[ServedRequest]:
 
 def _messages(draw: random.Random, question: str | None = None) -> list[dict[str, str]]:
     message = {"role": "user", "content": question or draw.choice(_QUESTIONS)}
-    return [message] if draw.random() < 0.3 else [{"role": "system", "content": draw.choice(_SYSTEMS)}, message]
+    return (
+        [message] if draw.random() < 0.3 else [{"role": "system", "content": draw.choice(_SYSTEMS)}, message]
+    )
 
 
 def _extraction(draw: random.Random) -> ServedRequest:
