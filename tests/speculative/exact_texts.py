@@ -18,7 +18,9 @@ PIECES = [b"a", b"b", b"c", b"ab", b"ba", None]
 VOCABULARY = Vocabulary.from_tokens(PIECES, [5])
 CONSTRAINT = sg.regex("(a|b|c){2,3}")
 MODEL = ToyModel(VOCABULARY, random_distribution(7, 6))
-DRAWS = 4_000
+DRAWS = 2_000
+ROWS = 20
+"""Rows of a generation. Growing drafts takes quadratic time in them."""
 
 
 def texts(
@@ -28,8 +30,8 @@ def texts(
         SamplingOptions(temperature=1.0, seed=(11, row), max_tokens=3, noise=noise) for row in range(count)
     ]
     found: Counter[tuple[int, ...]] = Counter()
-    for start in range(0, count, 200):
-        batch = options[start : start + 200]
+    for start in range(0, count, ROWS):
+        batch = options[start : start + ROWS]
         made = generate_tokens(
             MODEL,
             [[0]] * len(batch),

@@ -200,7 +200,7 @@ def test_texts_have_the_plain_distribution(verifier: Verifier, branching: bool) 
     """Chi-squared over all texts; fails by chance once in 10,000 runs."""
     drafter = DraftModel(ToyModel(FEW, random_distribution(3, 6)), least=0.0)
     speculation = Speculation([drafter], verifier, Fixed(4), branching=branching, depth=3)
-    statistic, freedom = chi_squared(texts(speculation, 3_000))
+    statistic, freedom = chi_squared(texts(speculation))
     assert statistic < critical_value(freedom) and speculation.counts["accepted"] > 700
     assert MODEL.vocabulary is FEW
 
