@@ -4,7 +4,7 @@ Why: a server for strangers compiles what they send, and one of them must not st
 compiled in a worker process under limits of time and memory (`probes`). What passes is compiled here: in the engine
 that all constraints share if it was quick there, in an engine of its own, with its own lock, if a mask was slow, and
 not at all if building its automaton would hold up the process. A spec whose form shows that it is harmless
-(`simple_specs`) is compiled here at once, in the CPU time that a probed one may take here.
+(`simple_specs`) is compiled here at once, in at most three times the CPU time that building a probed one may take.
 Invariant: the cache is bounded by number and by memory.
 Cost: a known spec is a look-up, a simple one takes its compile time, and any other twice that and a round trip to the
 worker.
@@ -93,7 +93,7 @@ class ConstraintCompiler(CompileProbes[CompiledConstraint]):
         return install(job, probe, self.vocabulary, self.limits, is_slow=is_slow)
 
     def _install_unprobed(self, job: ProbeJob[CompiledConstraint]) -> CompiledConstraint | None:
-        """Compile a spec whose form shows that it is harmless, in the CPU time that a probed one may take here."""
+        """Compile a spec whose form shows that it is harmless; None if it is not, or takes too much CPU time."""
         if job.kind not in ("json", "structural_tag"):
             return None
         limits, specials = self.limits, special_names(self.vocabulary)

@@ -20,18 +20,18 @@ CONSTRAINT = sg.regex("(a|b|c){2,3}")
 MODEL = ToyModel(VOCABULARY, random_distribution(7, 6))
 DRAWS = 2_000
 ROWS = 20
-"""Rows of a generation. Growing drafts takes quadratic time in them."""
+"""Number of rows per generation. The time to grow draft trees is quadratic in it."""
 
 
 def texts(
-    speculation: Speculation | None, count: int = DRAWS, noise: str = "uniform"
+    speculation: Speculation | None, count: int = DRAWS, noise: str = "uniform", rows: int = ROWS
 ) -> Counter[tuple[int, ...]]:
     options = [
         SamplingOptions(temperature=1.0, seed=(11, row), max_tokens=3, noise=noise) for row in range(count)
     ]
     found: Counter[tuple[int, ...]] = Counter()
-    for start in range(0, count, ROWS):
-        batch = options[start : start + ROWS]
+    for start in range(0, count, rows):
+        batch = options[start : start + rows]
         made = generate_tokens(
             MODEL,
             [[0]] * len(batch),

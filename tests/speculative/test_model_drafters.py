@@ -197,11 +197,11 @@ def test_a_draft_model_that_fails_is_left_out_with_a_warning(after: int, verifie
 @pytest.mark.parametrize("branching", [False, True])
 @pytest.mark.parametrize("verifier", [Rejection(), Recursive()], ids=lambda one: type(one).__name__)
 def test_texts_have_the_plain_distribution(verifier: Verifier, branching: bool) -> None:
-    """Chi-squared over all texts; fails by chance once in 10,000 runs."""
+    """Compare 2,000 texts by chi-squared. With random seeds, a correct verifier would fail once in 10,000 runs."""
     drafter = DraftModel(ToyModel(FEW, random_distribution(3, 6)), least=0.0)
     speculation = Speculation([drafter], verifier, Fixed(4), branching=branching, depth=3)
     statistic, freedom = chi_squared(texts(speculation))
-    assert statistic < critical_value(freedom) and speculation.counts["accepted"] > 700
+    assert statistic < critical_value(freedom) and speculation.counts["accepted"] > 500
     assert MODEL.vocabulary is FEW
 
 

@@ -1,7 +1,8 @@
 """Whole texts under each verifier: their distribution is that of drawing without drafts.
 
 Chi-squared over every text of a small language, 2,000 draws with fixed seeds. With random seeds, a correct verifier
-would fail a test once in 10,000 runs. The wrong verifier of `test_canary` exceeds the critical value 80 times over.
+would fail a test once in 10,000 runs. The statistic of the wrong verifier in `test_canary` is 87 times the critical
+value.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from tests.inference.toys import random_distribution
 from tests.oracles.chi_squared import critical_value
 from tests.oracles.toy_model import ToyModel
 
-from .exact_texts import CONSTRAINT, DRAWS, MODEL, VOCABULARY, chi_squared, texts
+from .exact_texts import CONSTRAINT, DRAWS, MODEL, ROWS, VOCABULARY, chi_squared, texts
 
 
 class Distribution:
@@ -84,6 +85,12 @@ def test_texts_have_the_plain_distribution(verifier: Verifier, branching: bool) 
     statistic, freedom = chi_squared(texts(speculation))
     assert statistic < critical_value(freedom)
     assert verifier.drafted == "any" or speculation.counts["accepted"] > DRAWS / 4
+
+
+def test_texts_of_a_large_batch() -> None:
+    speculation = Speculation([Distribution()], Rejection(), Fixed(4), branching=True, depth=3)
+    statistic, freedom = chi_squared(texts(speculation, rows=200))
+    assert statistic < critical_value(freedom) and speculation.counts["accepted"] > DRAWS / 4
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS[1:], ids=lambda one: type(one).__name__)
@@ -144,7 +151,7 @@ HUMPED = {1: 1.0, 2: 2.0, 3: 2.0, 4: 2.1, 5: 4.0}
 @pytest.mark.parametrize("verifier", VERIFIERS[1:], ids=lambda one: type(one).__name__)
 def test_what_was_drawn_does_not_decide_whether_it_is_verified(verifier: Verifier, branching: bool) -> None:
     speculation = Speculation([Distribution()], verifier, Patient(margin=1.0), branching=branching, depth=3)
-    speculation.costs = Fixture({200: HUMPED, **dict.fromkeys(range(1, 200), HUMPED)})
+    speculation.costs = Fixture(dict.fromkeys(range(1, ROWS + 1), HUMPED))
     statistic, freedom = chi_squared(texts(speculation))
     assert statistic < critical_value(freedom) and speculation.counts["accepted"] > 100
 
@@ -185,7 +192,7 @@ class Careless(Rejection):
 
 def test_canary() -> None:
     statistic, freedom = chi_squared(texts(Speculation([Distribution()], Careless(), Fixed(4), depth=3)))
-    assert statistic > 2 * critical_value(freedom)
+    assert statistic > 40 * critical_value(freedom)
 
 
 def test_children_are_drawn_as_they_are_said_to_be() -> None:
