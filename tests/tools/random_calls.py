@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from structgen.tools import FORMATS, AssistantTurn, ToolCall, ToolFormat
 
-__all__ = ["MARKERS", "tool_calls", "turns"]
+__all__ = ["MARKERS", "in_declared_order", "tool_calls", "turns"]
 
 MARKERS = sorted(
     {
@@ -110,6 +110,33 @@ _VALUES = {False: _values(_NAMES), True: _values(st.one_of(_NAMES, _NAMES, _NAME
 """The values, without and with odd keys."""
 
 
+def _branches(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    return (
+        [branch for part in schema["anyOf"] for branch in _branches(part)] if "anyOf" in schema else [schema]
+    )
+
+
+def in_declared_order(value: Any, schemas: list[dict[str, Any]]) -> Any:
+    """Return a value with its keys in the order that a choice of schemas gives them: its first schema counts first."""
+    branches = [branch for schema in schemas for branch in _branches(schema)]
+    if isinstance(value, list):
+        items = [branch["items"] for branch in branches if "items" in branch]
+        return [in_declared_order(item, items) for item in value]
+    if not isinstance(value, dict):
+        return value
+    objects = [branch for branch in branches if branch.get("type") == "object"]
+    declared = dict.fromkeys(key for branch in objects for key in branch.get("properties", {}))
+    keys = [key for key in declared if key in value] + [key for key in value if key not in declared]
+    members = {key: [_schema_of(key, branch) for branch in objects] for key in keys}
+    return {key: in_declared_order(value[key], [s for s in members[key] if s]) for key in keys}
+
+
+def _schema_of(key: str, branch: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the schema of a key's value, or None if the object has no such key."""
+    found = branch.get("properties", {}).get(key, branch["additionalProperties"])
+    return found or None
+
+
 @st.composite
 def tool_calls(
     draw: st.DrawFn, most: int, has_odd_keys: bool = True
@@ -119,7 +146,7 @@ def tool_calls(
     for name in draw(st.lists(_NAMES, min_size=1, max_size=most, unique=True)):
         schema, value = draw(_objects(_VALUES[has_odd_keys]))
         definitions.append({"name": name, "parameters": schema})
-        calls.append(ToolCall(name, value))
+        calls.append(ToolCall(name, in_declared_order(value, [schema])))
     if most > 1:
         calls = draw(st.lists(st.sampled_from(calls), min_size=1, max_size=most))
     return definitions, calls

@@ -17,7 +17,7 @@ import structgen as sg
 from structgen.errors import OptionError, OutputInvalid, UnsupportedKeyword
 from structgen.tools import FORMATS, AssistantTurn, ToolCall, ToolTurn, TurnEvent, merged, tools, turn_of
 
-from .random_calls import MARKERS, turns
+from .random_calls import MARKERS, in_declared_order, turns
 from .turns import fits
 from .walks import DEFINITION, FUNCTIONS, plain, walk, weather, with_specials
 
@@ -267,3 +267,31 @@ def test_an_answer_that_only_looks_like_a_call_is_an_answer() -> None:
     answer = sg.lark(f'start: {json.dumps(text)} | "(" start ")"')
     turn = tools([weather], format="llama3_json", answer=answer)
     assert fits(turn, text) and turn.read(text) == AssistantTurn(text)
+
+
+S = {"type": "string"}
+
+
+def declared(*keys: str) -> dict[str, Any]:
+    return {"type": "object", "properties": dict.fromkeys(keys, S), "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("choice", "keys"),
+    [
+        ([{"type": "object", "additionalProperties": S}, declared("k")], ["k", "a"]),
+        ([declared("a", "b"), declared("b", "a")], ["a", "b"]),
+        ([declared("b"), declared("a", "b")], ["b", "a"]),
+    ],
+)
+@pytest.mark.parametrize("nest", [lambda s, v: (s, v), lambda s, v: ({"type": "array", "items": s}, [v])])
+def test_a_choice_of_objects_has_one_order_of_keys(choice: list[Any], keys: list[str], nest: Any) -> None:
+    schema, value = nest({"anyOf": choice}, dict.fromkeys(keys, ""))
+    function = {"name": "f", "parameters": {"type": "object", "properties": {"x": schema}}}
+    turn = tools([function], format="hermes")
+    wanted = AssistantTurn("", (ToolCall("f", {"x": value}),))
+    assert turn.read(turn.render(wanted)) == wanted
+    other = nest(None, dict.fromkeys(reversed(keys), ""))[1]
+    with pytest.raises(OutputInvalid, match="cannot write this turn"):
+        turn.render(AssistantTurn("", (ToolCall("f", {"x": other}),)))
+    assert json.dumps(in_declared_order(other, [schema])) == json.dumps(value)
