@@ -1,27 +1,30 @@
 #include "masks/text_tokens.h"
 
 #include <algorithm>
+#include <array>
 
 #include "automaton/unique_items.h"
 
 namespace structgen {
 namespace {
 
+// Can a text that has bounds on its length go on from a state, after so many characters more?
+bool fits_after(TextSpace &text, TextState end, uint32_t characters, uint64_t least, uint64_t most) {
+  if (characters > most) return false;
+  const auto lo = static_cast<int64_t>(least > characters ? least - characters : 0);
+  const int64_t hi = most == UNBOUNDED ? -1 : static_cast<int64_t>(most - characters);
+  const auto has_length = [&](Re rest) { return text.regex().has_length(rest, lo, hi); };
+  return text.escape(end) == 0 ? has_length(text.re(end)) : text.escape_viable(end, has_length);
+}
+
 // Adds tokens that stay inside the text, by the states where they end. Tokens that end in one state after equally many
 // characters are alike: they are allowed if the text can go on from there to a length within bounds.
 void add_inside_by_end(MaskBuilder &m, const Fragment &f, uint64_t least, uint64_t most) {
   enum : uint8_t { Unknown, No, Yes };
-  TextSpace &text = m.text;
   std::vector<uint8_t> verdicts;
   for (const TokensByEnd &group : *f.by_end) {
     verdicts.clear();
-    const auto fits = [&](uint32_t characters) {
-      if (characters > most) return false;
-      const auto lo = static_cast<int64_t>(least > characters ? least - characters : 0);
-      const int64_t hi = most == UNBOUNDED ? -1 : static_cast<int64_t>(most - characters);
-      const auto has_length = [&](Re rest) { return text.regex().has_length(rest, lo, hi); };
-      return text.escape(group.end) == 0 ? has_length(text.re(group.end)) : text.escape_viable(group.end, has_length);
-    };
+    const auto fits = [&](uint32_t characters) { return fits_after(m.text, group.end, characters, least, most); };
     if (group.kinds && fits(group.characters)) {
       charge(m.vocabulary.words() / 16);
       m.add_words(group.kinds->by_length[group.characters]);
@@ -36,35 +39,72 @@ void add_inside_by_end(MaskBuilder &m, const Fragment &f, uint64_t least, uint64
   }
 }
 
-// Adds tokens that stay inside a string of any characters and add at most `most` of them. Such a text has a completion
-// of every greater length.
-void add_inside_any_text(MaskBuilder &m, Vocabulary::Node at, const StringFrame *state, const Fragment &f,
-                         uint64_t most) {
+// Reads tokens that stay inside a text one by one, and tells which of them leave room for a completion.
+class RoomAfter {
+ public:
+  RoomAfter(TextSpace &text, TextState start, size_t skip, uint64_t least, uint64_t most)
+      : text_(text), start_(start), skip_(skip), least_(least), most_(most) {}
+
+  bool operator()(uint32_t id) {
+    const std::string_view token = text_.vocabulary().token(id);
+    charge(1 + token.size() / 4);
+    uint32_t characters = 0;
+    const TextState s = text_.after(start_, token.substr(skip_), &characters);
+    const uint64_t key = uint64_t{s} << 32 | characters;
+    Known &known = known_[(s * 31 + characters) % known_.size()];
+    if (known.key != key) known = {key, fits_after(text_, s, characters, least_, most_)};
+    return known.fits;
+  }
+
+ private:
+  struct Known {
+    uint64_t key = 0;  // no token that stays inside ends in state 0
+    bool fits = false;
+  };
+  TextSpace &text_;
+  const TextState start_;
+  const size_t skip_;
+  const uint64_t least_, most_;
+  std::array<Known, 256> known_{};
+};
+
+// Adds tokens that stay inside a text of which anything may be the beginning, and which has completions of `padded`
+// characters or more: all that leave so much room, and others if their own end allows them.
+void add_inside_open_text(MaskBuilder &m, Vocabulary::Node at, const StringFrame *state, const Fragment &f,
+                          uint64_t least, uint64_t most, uint64_t padded) {
+  const bool sure = most >= padded;
+  RoomAfter fits(m.text, state->text, m.vocabulary.depth(at), least, most);
   if (!f.dense) {
     for (size_t i = 0; i < f.ids.size(); ++i)
-      if (f.characters[i] <= most) m.set(f.ids[i]);
+      if (f.characters[i] <= most && ((sure && f.characters[i] <= most - padded) || fits(f.ids[i]))) m.set(f.ids[i]);
     return;
   }
   const size_t words = m.vocabulary.words();
-  const std::vector<uint32_t> &short_enough =
-      m.text.at_most_characters(static_cast<uint32_t>(std::min<uint64_t>(most, UINT32_MAX)));
+  const auto at_most = [&](uint64_t n) -> const std::vector<uint32_t> & {
+    return m.text.at_most_characters(static_cast<uint32_t>(std::min<uint64_t>(n, UINT32_MAX)));
+  };
   charge(words / 16);
   uint32_t *const out = m.words();
-  for (size_t w = 0; w < words; ++w) out[w] |= f.bits[w] & short_enough[w];
-  // An escape has more characters in a token than it adds to the text.
-  const auto try_token = [&](uint32_t id) {
-    if (test_bit(f.bits.data(), id) && !m.is_set(id) && m.can_read(state, id, m.vocabulary.depth(at))) m.set(id);
-  };
-  if (m.text.escape(state->text) == 0) {
-    for (const uint32_t id : m.text.escaped_tokens()) try_token(id);
-    return;
+  if (sure) {
+    const std::vector<uint32_t> &short_enough = at_most(most - padded);
+    for (size_t w = 0; w < words; ++w) out[w] |= f.bits[w] & short_enough[w];
   }
-  each_bit_by_word(0, words, [&](size_t w) { return f.bits[w] & ~out[w]; }, try_token);
+  const auto try_token = [&](uint32_t id) {
+    if (test_bit(f.bits.data(), id) && !m.is_set(id) && fits(id)) m.set(id);
+  };
+  // Behind an escape or the first bytes of tokens, a token adds fewer characters than it has.
+  if (m.text.escape(state->text) != 0 || at != Vocabulary::ROOT)
+    return each_bit_by_word(0, words, [&](size_t w) { return f.bits[w] & ~out[w]; }, try_token);
+  if (padded != 0) {
+    const std::vector<uint32_t> &possible = at_most(most);
+    each_bit_by_word(0, words, [&](size_t w) { return f.bits[w] & possible[w] & ~out[w]; }, try_token);
+  }
+  for (const uint32_t id : m.text.escaped_tokens()) try_token(id);
 }
 
 // Does every token that stays inside the text leave room for a completion of at most `most` characters in all?
 bool always_leaves_room(TextSpace &text, TextState state, uint64_t most) {
-  if (text.escape(state) != 0 || text.re(state) == RegexSpace::ANY_TEXT) return false;
+  if (text.escape(state) != 0) return false;
   const int64_t missing = text.regex().most_missing(text.re(state));
   return missing >= 0 && text.longest_characters() + static_cast<uint64_t>(missing) <= most;
 }
@@ -115,22 +155,26 @@ void add_string_tokens(MaskBuilder &m, Vocabulary::Node at, const StringFrame *n
   const StringLanguage &language = n->control->string;
   const uint64_t least = language.min > n->length ? language.min - n->length : 0;
   const uint64_t most = language.max == UNBOUNDED ? UNBOUNDED : language.max - n->length;
-  const bool any = text.re(n->text) == RegexSpace::ANY_TEXT;
-  const bool started = least == 0 || (least == 1 && n->length == 0);  // any character is enough for minLength
-  const bool free = most == UNBOUNDED && (least == 0 || any);
+  const int64_t padded = text.regex().padded_length(text.re(n->text));  // -1: not every text is a beginning
+  const bool started = least == 0 || (least == 1 && n->length == 0);    // any character is enough for minLength
+  const bool free = most == UNBOUNDED && (least == 0 || padded >= 0);
   // Tokens inside the text: all of the fragment if the length cannot matter, otherwise chosen by their characters.
+  const auto has_room = [&] {
+    return padded >= 0 ? text.longest_characters() + static_cast<uint64_t>(padded) <= most
+                       : started && always_leaves_room(text, n->text, most);
+  };
   const auto name_fits = [&] {
-    if (at != Vocabulary::ROOT || !text.reads_host_names(n->text)) return false;
+    if (!started || at != Vocabulary::ROOT || !text.reads_host_names(n->text)) return false;
     return static_cast<uint64_t>(text.fragment(at, n->text).needs) <= most;
   };
-  const bool fits = free || (started && (always_leaves_room(text, n->text, most) || name_fits()));
-  const bool by_end = !fits && !any;
+  const bool fits = free || has_room() || name_fits();
+  const bool by_end = !fits && padded < 0;
   Fragment &f = text.fragment(at, n->text, by_end);
   if (fits || (by_end && text.escape(n->text) == 0 && started && most != UNBOUNDED &&
                static_cast<uint64_t>(text.needs(f)) <= most))
     add_inside(m, f);
   else if (by_end) add_inside_by_end(m, f, least, most);
-  else add_inside_any_text(m, at, n, f, most);
+  else add_inside_open_text(m, at, n, f, least, most, static_cast<uint64_t>(padded));
   if (f.exits.empty()) return;
   if (n->root_states || excludes_seen_values(*n)) return add_exits_one_by_one(m, at, n, f);
   Branch branch(m);

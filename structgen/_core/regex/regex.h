@@ -203,6 +203,9 @@ class RegexSpace {
   // An upper bound on the characters that complete a text after any non-empty prefix; -1 if the structure of the
   // expression does not show one.
   int64_t most_missing(Re r);
+  // A length n such that every text is the beginning of texts of L(r) with each number of characters, from n on, after
+  // it, as for a pattern without anchors; -1 if the structure of the expression does not show one.
+  int64_t padded_length(Re r);
   // The number of texts. UINT64_MAX: infinitely many, too many for the type, or unknown because of too many states,
   // which counts as unproven.
   uint64_t count_texts(Re r);

@@ -214,6 +214,32 @@ int64_t RegexSpace::most_missing(Re root) {
   return s.most_missing.at(root);
 }
 
+// What is open is an alternative of every derivative, or becomes smaller as an exception from it does.
+int64_t RegexSpace::padded_length(Re r) {
+  const Impl &s = *impl_;
+  if (r == ANY_TEXT) return 0;
+  if (!open(r)) return -1;
+  switch (s.nodes[r].kind) {
+    case ReKind::Concat: {  // any text, then others
+      const std::optional<LengthBounds> bounds = length_bounds(r);
+      return bounds ? bounds->lo : -1;
+    }
+    case ReKind::Difference: {  // any text but some literals
+      const std::optional<LengthBounds> bounds = length_bounds(s.part(r, 1));
+      return bounds && bounds->hi >= 0 ? bounds->hi + 1 : -1;
+    }
+    case ReKind::Alternate: {
+      int64_t least = -1;
+      for (const Re part : s.all_parts(r)) {
+        const int64_t of_part = padded_length(part);
+        if (of_part >= 0 && (least < 0 || of_part < least)) least = of_part;
+      }
+      return least;
+    }
+    default: return -1;
+  }
+}
+
 // By structure: one part may lose its bound if the lengths of all others are fixed, or are within the bound anyway.
 RegexSpace::Impl::Bounded RegexSpace::Impl::bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known) {
   constexpr int MAX_DEPTH = 64;

@@ -32,7 +32,7 @@ class TextSpace::Walk {
         plain_(space.states_[s].encoding == Encoding::Plain),
         by_end_(by_end),
         path_(v_.longest_token() + 2) {
-    path_[v_.depth(node)] = {s, nullptr, 0, characters_to(node)};
+    path_[v_.depth(node)] = {s, 0, characters_to(node)};
   }
 
   std::unique_ptr<Fragment> below(Vocabulary::Node node) {
@@ -41,7 +41,7 @@ class TextSpace::Walk {
       along_literals(node, *literals, 0, {first.state, node});
       return finish();
     }
-    first.row = &space_.row(first.state);
+    read_on(first);
     visit(node + 1, v_.end(node));
     return finish();
   }
@@ -49,7 +49,7 @@ class TextSpace::Walk {
   // Copies `similar`, and walks the trie below the first bytes in which it differs.
   std::unique_ptr<Fragment> like(const Fragment &similar, const std::bitset<256> &differing) {
     make_dense();
-    path_[0].row = &space_.row(path_[0].state);
+    read_on(path_[0]);
     made_->bits = similar.bits;
     charge(v_.words() / 16 + similar.exits.size() / 8);
     const RootSubtrees subtrees(v_, differing);
@@ -76,12 +76,12 @@ class TextSpace::Walk {
     for (const KindTokens::Edge &edge : tokens->edges) {
       const TextRow *row = rows[edge.before];
       if (!row || ((*row)[edge.byte] == DEAD && !plain_)) continue;
-      enter(chain.states[edge.before], row, edge.before);
+      enter(chain.states[edge.before], static_cast<uint32_t>(edge.before));
       visit(edge.node, v_.end(edge.node));
     }
     if (chain.states.size() > KindTokens::LONGEST)
       for (const Vocabulary::Node node : tokens->longer) {
-        enter(chain.states.back(), rows.back(), KindTokens::LONGEST);
+        enter(chain.states.back(), KindTokens::LONGEST);
         visit(node, v_.end(node));
       }
     return finish();
@@ -94,12 +94,17 @@ class TextSpace::Walk {
   }
 
  private:
-  // After each byte of a path: the state, its row, the characters of the text, and the characters of the token.
+  // After each byte of a path.
   struct Place {
     TextState state;
-    const TextRow *row;
-    uint32_t characters, of_token;
+    uint32_t characters, of_token;  // of the text, and of the token
+    bool in_escape;
+    const TextRow *row;  // this and `in_escape` are set where the path goes on
   };
+  void read_on(Place &place) {
+    place.row = &space_.row(place.state);
+    place.in_escape = space_.escape(place.state) != 0;
+  }
 
   uint32_t characters_to(Vocabulary::Node node) const {
     const std::string path = v_.path(node);
@@ -107,7 +112,10 @@ class TextSpace::Walk {
   }
 
   // Sets the path after `read` ASCII characters from the root.
-  void enter(TextState s, const TextRow *row, uint32_t read) { path_[read] = {s, row, plain_ ? 0 : read, read}; }
+  void enter(TextState s, uint32_t read) {
+    path_[read] = {s, plain_ ? 0 : read, read};
+    read_on(path_[read]);
+  }
 
   void make_dense() {
     made_->dense = true;
@@ -117,14 +125,7 @@ class TextSpace::Walk {
   }
 
   void add(uint32_t id, uint32_t characters, TextState end) {
-    if (by_end_) {
-      if (end != last_end_) {
-        const auto [it, fresh] = groups_.try_emplace(last_end_ = end, by_end_->size());
-        if (fresh) by_end_->push_back({end, {}, nullptr});
-        last_group_ = it->second;
-      }
-      (*by_end_)[last_group_].tokens.push_back({id, characters});
-    }
+    if (by_end_) (*by_end_)[group_of(end)].tokens.push_back({id, characters});
     if (made_->dense) {
       made_->bits[id >> 5] |= 1u << (id & 31);
       return;
@@ -132,6 +133,16 @@ class TextSpace::Walk {
     made_->ids.push_back(id);
     made_->characters.push_back(characters);
     if (made_->ids.size() > v_.words()) make_dense();
+  }
+
+  // The group of the tokens that end in a state. Few states alternate, so nearly all are found in a small table.
+  size_t group_of(TextState end) {
+    Group &recent = recent_[end % recent_.size()];
+    if (recent.end == end) return recent.index;
+    const auto [it, fresh] = groups_.try_emplace(end, by_end_->size());
+    if (fresh) by_end_->push_back({end, {}, nullptr});
+    recent = {end, it->second};
+    return it->second;
   }
 
   void visit(Vocabulary::Node n, Vocabulary::Node end) {
@@ -152,7 +163,7 @@ class TextSpace::Walk {
       const bool begins = (b & 0xc0) != 0x80;
       here.state = after;
       // A character counts at its first byte, an escaped one at its backslash.
-      here.characters = before.characters + (!plain_ && begins && space_.escape(before.state) == 0);
+      here.characters = before.characters + (!plain_ && begins && !before.in_escape);
       here.of_token = before.of_token + begins;
       if (next - n > SMALL_SUBTREE && (v_.kinds_below(n) & ~space_.loops(after)) == 0) {
         // Every token of the subtree stays in the same state.
@@ -168,7 +179,7 @@ class TextSpace::Walk {
         along_literals(n, *literals, here.characters, {after, n});
         n = next;
       } else {
-        here.row = &space_.row(after);
+        read_on(here);
         ++n;
       }
     }
@@ -218,7 +229,8 @@ class TextSpace::Walk {
     for (const char c : v_.path(at).substr(v_.depth(origin.node)))
       re = space_.regex_.derivative(re, static_cast<uint8_t>(c));
     const TextState s = space_.state(re, 0, space_.states_[origin.state].encoding);
-    path_[v_.depth(at)] = {s, &space_.row(s), characters, characters_to(at)};
+    path_[v_.depth(at)] = {s, characters, characters_to(at)};
+    read_on(path_[v_.depth(at)]);
     visit(backslash, v_.end(backslash));
   }
 
@@ -239,8 +251,11 @@ class TextSpace::Walk {
   std::vector<Place> path_;  // by depth
   std::unique_ptr<Fragment> made_ = std::make_unique<Fragment>();
   std::unordered_map<TextState, size_t> groups_;  // in `by_end_`
-  TextState last_end_ = DEAD;
-  size_t last_group_ = 0;
+  struct Group {
+    TextState end = DEAD;
+    size_t index = 0;
+  };
+  std::array<Group, 64> recent_{};  // of `groups_`, by their states
 };
 
 // The kinds of bytes and characters that lead from `s` back to `s`.

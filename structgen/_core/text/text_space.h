@@ -114,9 +114,17 @@ class TextSpace {
 
   TextState state(Re re, uint32_t escape, Encoding encoding);
   const TextRow &row(TextState s) {
-    State &st = states_[s];
-    if (!st.row) fill(s);
-    return *st.row;
+    if (!states_[s].row) fill(s);
+    return *states_[s].row;
+  }
+  // The state after bytes that stay inside the text. Adds to `characters` those that begin: a character counts at its
+  // first byte, an escaped one at its backslash.
+  TextState after(TextState s, std::string_view bytes, uint32_t *characters) {
+    for (const char b : bytes) {
+      *characters += (b & 0xc0) != 0x80 && states_[s].escape == 0;
+      s = row(s)[static_cast<uint8_t>(b)];
+    }
+    return s;
   }
   Re re(TextState s) const { return states_[s].re; }
   uint32_t escape(TextState s) const { return states_[s].escape; }
@@ -217,7 +225,7 @@ class TextSpace {
   TokenSets token_sets_{*vocabulary_};
   std::vector<uint32_t> unspellable_;  // characters that must be escaped and whose escape no tokens spell
   ForkMutex mutex_{ForkMutex::Space};
-  std::deque<State> states_;
+  std::vector<State> states_;  // rows stay where they are when it grows
   std::unordered_map<uint64_t, TextState> index_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
   // By the state after a letter: the last state with a dense fragment at the root.
