@@ -112,6 +112,7 @@ Formula FormulaSpace::leaf(uint32_t id) {
 
 Formula FormulaSpace::conjunction(std::vector<Formula> parts) {
   charge(1 + parts.size() / 4);
+  if (parts.size() == 1) return parts[0];
   std::vector<Formula> flat;
   for (Formula p : parts) {
     if (p == FALSE) return FALSE;
@@ -133,6 +134,7 @@ Formula FormulaSpace::conjunction(std::vector<Formula> parts) {
 
 Formula FormulaSpace::disjunction(std::vector<Formula> parts) {
   charge(1 + parts.size() / 4);
+  if (parts.size() == 1) return parts[0];
   std::vector<Formula> flat;
   for (Formula p : parts) {
     if (p == TRUE) return TRUE;

@@ -17,14 +17,16 @@ constexpr size_t FEW_GROUPS = 8;         // are looked at one by one, whether th
 Formula KeyRules::requirement(SchemaId group, std::string_view key) {
   const SchemaNode &n = table_.node(group);
   charge(1 + search_work(n.properties.size()) + key.size() / 16);
-  std::vector<Formula> all;
+  const auto declared = n.property_index.find(key);
+  const bool is_declared = declared != n.property_index.end();
   if (!table_.text().spells(key)) return FormulaSpace::FALSE;
+  // Most keys: only one subschema speaks of their values.
+  if (is_declared && n.pattern_properties.empty() && n.property_names == NO_SCHEMA)
+    return table_.leaf(declared->second);
+  std::vector<Formula> all;
   if (n.property_names != NO_SCHEMA && !table_.regex().matches(name_language(group), key)) return FormulaSpace::FALSE;
-  bool named = false;
-  if (auto it = n.property_index.find(key); it != n.property_index.end()) {
-    named = true;
-    all.push_back(table_.leaf(it->second));
-  }
+  bool named = is_declared;
+  if (is_declared) all.push_back(table_.leaf(declared->second));
   for (auto &[re, id] : n.pattern_properties)
     if (table_.regex().matches(re, key)) {
       named = true;
@@ -36,6 +38,7 @@ Formula KeyRules::requirement(SchemaId group, std::string_view key) {
 
 Formula KeyRules::requirement(std::string_view key, const Groups &groups, const Groups &open) {
   charge(2 + key.size() / 16);
+  if (groups.size() == 1) return requirement(groups[0], key);
   if (!table_.text().spells(key)) return FormulaSpace::FALSE;
   std::vector<Formula> all;
   if (groups.size() <= FEW_GROUPS) {

@@ -38,15 +38,19 @@ template <class Frame>
 bool ChildResolver::collect_roots(ChildControl<Frame> *made, const ChildRules<Frame> &rules) {
   const ObligationId obligation = made->frame->obligation;
   Groups failed;
-  for (SchemaId g : rules.relevant)
-    if (rules.requirement(g) == FormulaSpace::FALSE) failed.push_back(g);
+  std::vector<Formula> requirements;
+  for (SchemaId g : rules.relevant) {
+    requirements.push_back(rules.requirement(g));
+    if (requirements.back() == FormulaSpace::FALSE) failed.push_back(g);
+  }
   if (!failed.empty()) made->frame = rules.frame_under(obligations_.without(obligation, failed));
   if (obligations_[made->frame->obligation].requirement == FormulaSpace::FALSE) return false;
   made->possible = true;
   const Groups &left = made->frame->groups;
   std::unordered_map<Formula, uint32_t> index;
-  for (SchemaId g : rules.relevant) {
-    const Formula requirement = rules.requirement(g);
+  for (size_t i = 0; i < rules.relevant.size(); ++i) {
+    const SchemaId g = rules.relevant[i];
+    const Formula requirement = requirements[i];
     if (requirement == FormulaSpace::TRUE || !std::binary_search(left.begin(), left.end(), g)) continue;
     const auto [it, fresh] = index.emplace(requirement, static_cast<uint32_t>(made->roots.size()));
     if (fresh) made->roots.push_back(requirement);

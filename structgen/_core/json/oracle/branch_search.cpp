@@ -1,7 +1,6 @@
 #include "json/oracle/branch_search.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "json/oracle/oracle.h"
 #include "util/sorting.h"
@@ -70,8 +69,8 @@ std::optional<Formula> BranchSearch::verdicts(Formula frame, const GroupRoots &u
                                               const std::function<bool(const Groups &)> &possible) {
   const std::vector<Groups> all = many_branches(frame);
   if (all.empty()) return std::nullopt;
-  std::unordered_map<SchemaId, std::vector<Formula>> roots_of;
-  for (auto &[group, root] : undecided) roots_of[group].push_back(formulas_.leaf(root));
+  GroupRoots roots = undecided;
+  sort_numbers(roots.begin(), roots.end());
   std::vector<Formula> any;
   for (const Groups &branch : all) {
     const Query query(oracle_.budget(), oracle_.state());
@@ -79,8 +78,8 @@ std::optional<Formula> BranchSearch::verdicts(Formula frame, const GroupRoots &u
     if (!possible(branch)) continue;
     std::vector<Formula> each;
     for (SchemaId g : branch)
-      if (const auto it = roots_of.find(g); it != roots_of.end())
-        each.insert(each.end(), it->second.begin(), it->second.end());
+      for (const auto &[_, root] : std::ranges::equal_range(roots, g, {}, &GroupRoots::value_type::first))
+        each.push_back(formulas_.leaf(root));
     any.push_back(formulas_.conjunction(std::move(each)));
   }
   return formulas_.disjunction(std::move(any));
