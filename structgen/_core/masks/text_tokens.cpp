@@ -39,32 +39,70 @@ void add_inside_by_end(MaskBuilder &m, const Fragment &f, uint64_t least, uint64
   }
 }
 
-// Reads tokens that stay inside a text one by one, and tells which of them leave room for a completion.
+// Judges tokens that stay inside a text by the room that they leave for a completion.
 class RoomAfter {
  public:
-  RoomAfter(TextSpace &text, TextState start, size_t skip, uint64_t least, uint64_t most)
-      : text_(text), start_(start), skip_(skip), least_(least), most_(most) {}
+  RoomAfter(MaskBuilder &m, uint64_t least, uint64_t most) : m_(m), text_(m.text), least_(least), most_(most) {}
 
-  bool operator()(uint32_t id) {
-    const std::string_view token = text_.vocabulary().token(id);
+  void try_token(TextState start, uint32_t id) {
+    const std::string_view token = m_.vocabulary.token(id);
     charge(1 + token.size() / 4);
     uint32_t characters = 0;
-    const TextState s = text_.after(start_, token.substr(skip_), &characters);
-    const uint64_t key = uint64_t{s} << 32 | characters;
-    Known &known = known_[(s * 31 + characters) % known_.size()];
-    if (known.key != key) known = {key, fits_after(text_, s, characters, least_, most_)};
-    return known.fits;
+    const TextState end = text_.after(start, token, &characters);
+    if (fits(end, characters)) m_.set(id);
+  }
+
+  // Walks the tokens below a trie node. `sure`: those of at most so many characters without an escape are in the mask
+  // already; -1: none are.
+  void try_below(Vocabulary::Node at, TextState start, int64_t sure) {
+    const Vocabulary &v = m_.vocabulary;
+    std::vector<Place> path(v.longest_token() + 2);  // by depth
+    path[v.depth(at)] = place(start, 0, true);
+    for (Vocabulary::Node n = at + 1; n < v.end(at);) {
+      charge();
+      const Place &before = path[v.depth(n) - 1];
+      const uint8_t b = v.byte(n);
+      const TextState s = (*before.row)[b];
+      const uint32_t characters = before.characters + ((b & 0xc0) != 0x80 && !before.in_escape);
+      const Vocabulary::Node next = v.end(n);
+      const bool without_escape = before.without_escape && b != '\\';
+      const bool is_known = without_escape && int64_t{characters} + v.characters_below(n) <= sure &&
+                            (v.kinds_below(n) & kind_of('\\')) == 0;
+      // A text that leaves too little room leaves too little with more characters, too.
+      if (is_known || s == TextSpace::DEAD || s == TextSpace::LEAVE || !fits(s, characters)) {
+        n = next;
+        continue;
+      }
+      for (const uint32_t id : v.ids(n)) m_.set(id);
+      if (next > n + 1) path[v.depth(n)] = place(s, characters, without_escape);
+      ++n;
+    }
   }
 
  private:
+  struct Place {
+    const TextSpace::TextRow *row;
+    uint32_t characters;
+    bool in_escape, without_escape;  // the last character, and the whole path
+  };
+  Place place(TextState s, uint32_t characters, bool without_escape) {
+    return {&text_.row(s), characters, text_.escape(s) != 0, without_escape};
+  }
+
+  bool fits(TextState end, uint32_t characters) {
+    const uint64_t key = uint64_t{end} << 32 | characters;
+    Known &known = known_[(end * 31 + characters) % known_.size()];
+    if (known.key != key) known = {key, fits_after(text_, end, characters, least_, most_)};
+    return known.fits;
+  }
+
+  MaskBuilder &m_;
+  TextSpace &text_;
+  const uint64_t least_, most_;
   struct Known {
     uint64_t key = 0;  // no token that stays inside ends in state 0
     bool fits = false;
   };
-  TextSpace &text_;
-  const TextState start_;
-  const size_t skip_;
-  const uint64_t least_, most_;
   std::array<Known, 256> known_{};
 };
 
@@ -72,34 +110,19 @@ class RoomAfter {
 // characters or more: all that leave so much room, and others if their own end allows them.
 void add_inside_open_text(MaskBuilder &m, Vocabulary::Node at, const StringFrame *state, const Fragment &f,
                           uint64_t least, uint64_t most, uint64_t padded) {
-  const bool sure = most >= padded;
-  RoomAfter fits(m.text, state->text, m.vocabulary.depth(at), least, most);
-  if (!f.dense) {
-    for (size_t i = 0; i < f.ids.size(); ++i)
-      if (f.characters[i] <= most && ((sure && f.characters[i] <= most - padded) || fits(f.ids[i]))) m.set(f.ids[i]);
-    return;
-  }
-  const size_t words = m.vocabulary.words();
-  const auto at_most = [&](uint64_t n) -> const std::vector<uint32_t> & {
-    return m.text.at_most_characters(static_cast<uint32_t>(std::min<uint64_t>(n, UINT32_MAX)));
-  };
-  charge(words / 16);
-  uint32_t *const out = m.words();
-  if (sure) {
-    const std::vector<uint32_t> &short_enough = at_most(most - padded);
-    for (size_t w = 0; w < words; ++w) out[w] |= f.bits[w] & short_enough[w];
-  }
-  const auto try_token = [&](uint32_t id) {
-    if (test_bit(f.bits.data(), id) && !m.is_set(id) && fits(id)) m.set(id);
-  };
+  RoomAfter room(m, least, most);
   // Behind an escape or the first bytes of tokens, a token adds fewer characters than it has.
-  if (m.text.escape(state->text) != 0 || at != Vocabulary::ROOT)
-    return each_bit_by_word(0, words, [&](size_t w) { return f.bits[w] & ~out[w]; }, try_token);
-  if (padded != 0) {
-    const std::vector<uint32_t> &possible = at_most(most);
-    each_bit_by_word(0, words, [&](size_t w) { return f.bits[w] & possible[w] & ~out[w]; }, try_token);
-  }
-  for (const uint32_t id : m.text.escaped_tokens()) try_token(id);
+  const bool counts_whole = f.dense && at == Vocabulary::ROOT && m.text.escape(state->text) == 0;
+  if (!counts_whole || most < padded) return room.try_below(at, state->text, -1);
+  const size_t words = m.vocabulary.words();
+  charge(words / 16);
+  const uint64_t sure = std::min<uint64_t>(most - padded, m.text.longest_characters());
+  const std::vector<uint32_t> &short_enough = m.text.at_most_characters(static_cast<uint32_t>(sure));
+  uint32_t *const out = m.words();
+  for (size_t w = 0; w < words; ++w) out[w] |= f.bits[w] & short_enough[w];
+  if (padded != 0) return room.try_below(at, state->text, static_cast<int64_t>(sure));
+  for (const uint32_t id : m.text.escaped_tokens())
+    if (test_bit(f.bits.data(), id) && !m.is_set(id)) room.try_token(state->text, id);
 }
 
 // Does every token that stays inside the text leave room for a completion of at most `most` characters in all?
