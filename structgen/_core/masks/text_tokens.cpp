@@ -8,6 +8,10 @@
 namespace structgen {
 namespace {
 
+// Where a text lacks at most this number of characters, its tokens are judged by the room that they leave, anew for each
+// mask. Where it may lack more, too many tokens would be left to be judged one by one.
+constexpr int64_t FEW_MISSING = 4;
+
 // Can a text that has bounds on its length go on from a state, after so many characters more?
 bool fits_after(TextSpace &text, TextState end, uint32_t characters, uint64_t least, uint64_t most) {
   if (characters > most) return false;
@@ -106,30 +110,28 @@ class RoomAfter {
   std::array<Known, 256> known_{};
 };
 
-// Adds tokens that stay inside a text of which anything may be the beginning, and which has completions of `padded`
-// characters or more: all that leave so much room, and others if their own end allows them.
-void add_inside_open_text(MaskBuilder &m, Vocabulary::Node at, const StringFrame *state, const Fragment &f,
-                          uint64_t least, uint64_t most, uint64_t padded) {
+// Adds tokens that stay inside a text: all that leave room for `missing` characters, which complete it after any of
+// them, and others if their own end allows them.
+void add_inside_by_room(MaskBuilder &m, Vocabulary::Node at, const StringFrame *state, const Fragment &f,
+                        uint64_t least, uint64_t most, uint64_t missing) {
   RoomAfter room(m, least, most);
   // Behind an escape or the first bytes of tokens, a token adds fewer characters than it has.
   const bool counts_whole = f.dense && at == Vocabulary::ROOT && m.text.escape(state->text) == 0;
-  if (!counts_whole || most < padded) return room.try_below(at, state->text, -1);
+  if (!counts_whole || most < missing) return room.try_below(at, state->text, -1);
   const size_t words = m.vocabulary.words();
   charge(words / 16);
-  const uint64_t sure = std::min<uint64_t>(most - padded, m.text.longest_characters());
+  const uint64_t sure = std::min<uint64_t>(most - missing, m.text.longest_characters());
   const std::vector<uint32_t> &short_enough = m.text.at_most_characters(static_cast<uint32_t>(sure));
   uint32_t *const out = m.words();
   for (size_t w = 0; w < words; ++w) out[w] |= f.bits[w] & short_enough[w];
-  if (padded != 0) return room.try_below(at, state->text, static_cast<int64_t>(sure));
+  if (missing != 0) return room.try_below(at, state->text, static_cast<int64_t>(sure));
   for (const uint32_t id : m.text.escaped_tokens())
     if (test_bit(f.bits.data(), id) && !m.is_set(id)) room.try_token(state->text, id);
 }
 
-// Does every token that stays inside the text leave room for a completion of at most `most` characters in all?
-bool always_leaves_room(TextSpace &text, TextState state, uint64_t most) {
-  if (text.escape(state) != 0) return false;
-  const int64_t missing = text.regex().most_missing(text.re(state));
-  return missing >= 0 && text.longest_characters() + static_cast<uint64_t>(missing) <= most;
+// The most characters that complete the text after a token inside it; -1: unknown.
+int64_t most_missing(TextSpace &text, TextState state) {
+  return text.escape(state) == 0 ? text.regex().most_missing(text.re(state)) : -1;
 }
 
 // Adds tokens that close a string at one of the exits, each from a state of its own: what follows depends on the text.
@@ -181,23 +183,22 @@ void add_string_tokens(MaskBuilder &m, Vocabulary::Node at, const StringFrame *n
   const int64_t padded = text.regex().padded_length(text.re(n->text));  // -1: not every text is a beginning
   const bool started = least == 0 || (least == 1 && n->length == 0);    // any character is enough for minLength
   const bool free = most == UNBOUNDED && (least == 0 || padded >= 0);
-  // Tokens inside the text: all of the fragment if the length cannot matter, otherwise chosen by their characters.
-  const auto has_room = [&] {
-    return padded >= 0 ? text.longest_characters() + static_cast<uint64_t>(padded) <= most
-                       : started && always_leaves_room(text, n->text, most);
-  };
+  // So many characters complete the text after any token; -1: unknown.
+  const int64_t missing = padded >= 0 ? padded : started && !free ? most_missing(text, n->text) : -1;
+  const bool has_room = missing >= 0 && text.longest_characters() + static_cast<uint64_t>(missing) <= most;
   const auto name_fits = [&] {
     if (!started || at != Vocabulary::ROOT || !text.reads_host_names(n->text)) return false;
     return static_cast<uint64_t>(text.fragment(at, n->text).needs) <= most;
   };
-  const bool fits = free || has_room() || name_fits();
-  const bool by_end = !fits && padded < 0;
-  Fragment &f = text.fragment(at, n->text, by_end);
-  if (fits || (by_end && text.escape(n->text) == 0 && started && most != UNBOUNDED &&
-               static_cast<uint64_t>(text.needs(f)) <= most))
+  // Tokens inside the text: all of the fragment if the length cannot matter, otherwise chosen by their characters.
+  const bool fits = free || has_room || name_fits();
+  const bool by_room = padded >= 0 || (missing >= 0 && missing <= FEW_MISSING);
+  Fragment &f = text.fragment(at, n->text, !fits && !by_room);
+  if (fits) add_inside(m, f);
+  else if (by_room) add_inside_by_room(m, at, n, f, least, most, static_cast<uint64_t>(missing));
+  else if (text.escape(n->text) == 0 && started && most != UNBOUNDED && static_cast<uint64_t>(text.needs(f)) <= most)
     add_inside(m, f);
-  else if (by_end) add_inside_by_end(m, f, least, most);
-  else add_inside_open_text(m, at, n, f, least, most, static_cast<uint64_t>(padded));
+  else add_inside_by_end(m, f, least, most);
   if (f.exits.empty()) return;
   if (n->root_states || excludes_seen_values(*n)) return add_exits_one_by_one(m, at, n, f);
   Branch branch(m);

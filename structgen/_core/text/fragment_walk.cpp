@@ -1,7 +1,8 @@
 // Makes fragments: one walk through the token trie for each text state.
 //
-// Four shortcuts avoid most of the trie:
+// Five shortcuts avoid most of the trie:
 // - A subtree whose characters all lead back to its own state is taken as a whole.
+// - So is a subtree of characters that may come in any order, and of which enough may come: `([a-z-]{0,62}[a-z])?`.
 // - From the root, where a class of characters is repeated, tokens of these characters are taken as bit sets. The walk
 //   starts at the first other character of each token (vocabulary/kind_tokens.h).
 // - A set of literals, as of an enum, is walked together with the trie. No states are made for its prefixes.
@@ -21,6 +22,10 @@ namespace {
 constexpr uint32_t SMALL_SUBTREE = 12;  // trie nodes that are walked one by one, not taken as a whole
 constexpr int MANY_CHARACTERS = 20;     // of a class: with fewer, most tokens leave it at their first character
 constexpr size_t MOST_KIND_TOKENS = 16;
+constexpr uint32_t FREE_CHARACTERS = 16;  // most that are looked at; few tokens have more
+constexpr uint32_t ENOUGH_FREE = 6;       // nearly all tokens are shorter; then more kinds are worth more
+constexpr size_t FREE_STATES = 4;         // that texts of equally many characters may lead to
+constexpr int FREE_ROUNDS = 4;            // with fewer kinds each
 
 }  // namespace
 
@@ -32,16 +37,18 @@ class TextSpace::Walk {
         plain_(space.states_[s].encoding == Encoding::Plain),
         by_end_(by_end),
         path_(v_.longest_token() + 2) {
-    path_[v_.depth(node)] = {s, 0, characters_to(node)};
+    path_[v_.depth(node)] = {.state = s, .of_token = characters_to(node)};
   }
 
-  std::unique_ptr<Fragment> below(Vocabulary::Node node) {
+  std::unique_ptr<Fragment> below(Vocabulary::Node node, const FreeCharacters &free = {}) {
     Place &first = path_[v_.depth(node)];
     if (const auto literals = literals_at(first.state)) {
       along_literals(node, *literals, 0, {first.state, node});
       return finish();
     }
     read_on(first);
+    first.free = free.count;
+    free_kinds_ = free.kinds;
     visit(node + 1, v_.end(node));
     return finish();
   }
@@ -96,10 +103,11 @@ class TextSpace::Walk {
  private:
   // After each byte of a path.
   struct Place {
-    TextState state;
-    uint32_t characters, of_token;  // of the text, and of the token
-    bool in_escape;
-    const TextRow *row;  // this and `in_escape` are set where the path goes on
+    TextState state = DEAD;
+    uint32_t characters = 0, of_token = 0;  // of the text, and of the token
+    uint32_t free = 0;                      // that many characters of `free_kinds_` may follow
+    bool in_escape = false;
+    const TextRow *row = nullptr;  // this and `in_escape` are set where the path goes on
   };
   void read_on(Place &place) {
     place.row = &space_.row(place.state);
@@ -113,7 +121,7 @@ class TextSpace::Walk {
 
   // Sets the path after `read` ASCII characters from the root.
   void enter(TextState s, uint32_t read) {
-    path_[read] = {s, plain_ ? 0 : read, read};
+    path_[read] = {.state = s, .characters = plain_ ? 0 : read, .of_token = read};
     read_on(path_[read]);
   }
 
@@ -153,9 +161,9 @@ class TextSpace::Walk {
       const uint8_t b = v_.byte(n);
       const Vocabulary::Node next = v_.end(n);
       const TextState after = (*before.row)[b];
-      if (after == LEAVE) made_->exits.push_back({n, before.characters});
-      if (after == DEAD && plain_ && space_.states_[before.state].complete) made_->exits.push_back({n, 0});
       if (after == LEAVE || after == DEAD) {
+        if (after == LEAVE) made_->exits.push_back({n, before.characters});
+        else if (plain_ && space_.states_[before.state].complete) made_->exits.push_back({n, 0});
         n = next;
         continue;
       }
@@ -165,8 +173,11 @@ class TextSpace::Walk {
       // A character counts at its first byte, an escaped one at its backslash.
       here.characters = before.characters + (!plain_ && begins && !before.in_escape);
       here.of_token = before.of_token + begins;
-      if (next - n > SMALL_SUBTREE && (v_.kinds_below(n) & ~space_.loops(after)) == 0) {
-        // Every token of the subtree stays in the same state.
+      here.free = before.free != 0 && (kind_of(b) & free_kinds_) != 0 ? before.free - 1 : 0;
+      const Kinds below = v_.kinds_below(n);
+      const bool is_free = here.free >= v_.characters_below(n) && (below & ~free_kinds_) == 0;
+      if (is_free || (next - n > SMALL_SUBTREE && (below & ~space_.loops(after)) == 0)) {
+        // Every token of the subtree stays inside, and `by_end_` is null or they stay in the same state.
         for (const uint32_t id : v_.ids_within(n))
           add(id, plain_ ? 0 : here.characters + space_.token_characters_[id] - here.of_token, after);
         n = next;
@@ -229,7 +240,7 @@ class TextSpace::Walk {
     for (const char c : v_.path(at).substr(v_.depth(origin.node)))
       re = space_.regex_.derivative(re, static_cast<uint8_t>(c));
     const TextState s = space_.state(re, 0, space_.states_[origin.state].encoding);
-    path_[v_.depth(at)] = {s, characters, characters_to(at)};
+    path_[v_.depth(at)] = {.state = s, .characters = characters, .of_token = characters_to(at)};
     read_on(path_[v_.depth(at)]);
     visit(backslash, v_.end(backslash));
   }
@@ -250,6 +261,7 @@ class TextSpace::Walk {
   std::vector<TokensByEnd> *const by_end_;
   std::vector<Place> path_;  // by depth
   std::unique_ptr<Fragment> made_ = std::make_unique<Fragment>();
+  Kinds free_kinds_ = 0;
   std::unordered_map<TextState, size_t> groups_;  // in `by_end_`
   struct Group {
     TextState end = DEAD;
@@ -304,6 +316,47 @@ TextSpace::Chain TextSpace::chain(TextState s) {
   return chain;
 }
 
+TextSpace::FreeCharacters TextSpace::free_characters(TextState s) {
+  if (escape(s) != 0) return {};
+  FreeCharacters best;
+  Kinds kinds = 0;  // other characters are of other kinds
+  for (uint8_t b = 0; b < 128; ++b) kinds |= kind_of(b);
+  for (int round = 0; round < FREE_ROUNDS; ++round) {
+    std::vector<TextState> states{s};
+    Kinds wrong = 0;  // kinds with a character that leads out of the text, after `count` others
+    uint32_t count = 0;
+    for (; count < FREE_CHARACTERS; ++count) {
+      std::vector<TextState> next;
+      charge(16 * states.size());
+      for (const TextState from : states) {
+        const TextRow &to = row(from);
+        for (uint8_t b = 0; b < 128; ++b) {
+          if ((kind_of(b) & kinds) == 0) continue;
+          if (to[b] == DEAD || to[b] == LEAVE || escape(to[b]) != 0) wrong |= kind_of(b);
+          else if (next.empty() || (next.back() != to[b] && std::ranges::find(next, to[b]) == next.end()))
+            next.push_back(to[b]);
+        }
+      }
+      if (wrong != 0 || next.size() > FREE_STATES) break;
+      std::ranges::sort(next);
+      if (next == states) {
+        count = UINT16_MAX;
+        break;
+      }
+      states = std::move(next);
+    }
+    const auto has_many = [](Kinds of) {
+      int characters = 0;
+      for (uint8_t b = 0; b < 128; ++b) characters += (kind_of(b) & of) != 0;
+      return characters >= MANY_CHARACTERS;
+    };
+    if (count > best.count && has_many(kinds)) best = {kinds, count};
+    kinds &= ~wrong;
+    if (best.count >= ENOUGH_FREE || wrong == 0 || !has_many(kinds)) break;
+  }
+  return best;
+}
+
 std::shared_ptr<const KindTokens> TextSpace::kind_tokens(Kinds kinds) {
   std::shared_ptr<const KindTokens> &known = kind_tokens_[kinds];
   if (known) return known;
@@ -311,7 +364,7 @@ std::shared_ptr<const KindTokens> TextSpace::kind_tokens(Kinds kinds) {
   fragment_bytes_ += made->memory();
   if (kind_tokens_.size() <= MOST_KIND_TOKENS) return known = std::move(made);
   for (const auto &[_, one] : kind_tokens_)
-    if (one.use_count() == 1) fragment_bytes_ -= one->memory();  // fragments own the others
+    if (one && one.use_count() == 1) fragment_bytes_ -= one->memory();  // fragments own the others
   kind_tokens_.clear();
   return kind_tokens_[kinds] = std::move(made);
 }
@@ -348,8 +401,13 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s, st
   if (!by_end)
     if (const TextState similar = similar_state(s, &differing); similar != DEAD)
       return walk.like(*fragments_.at(static_cast<uint64_t>(Vocabulary::ROOT) << 32 | similar), differing);
-  if (const Chain found = chain(s); found.kinds != 0) return walk.along(found, kind_tokens(found.kinds));
-  return walk.below(node);
+  const Chain found = chain(s);
+  const FreeCharacters free = by_end ? FreeCharacters{} : free_characters(s);
+  // The sets of tokens of some kinds pay if they are used again, so they are made when that happens.
+  if (found.kinds != 0 && (free.kinds & ~found.kinds) == 0 &&
+      (free.count < ENOUGH_FREE || !kind_tokens_.try_emplace(found.kinds).second))
+    return walk.along(found, kind_tokens(found.kinds));
+  return walk.below(node, free);
 }
 
 }  // namespace structgen

@@ -201,6 +201,12 @@ class TextSpace {
     std::vector<TextState> states;
   };
   Chain chain(TextState s);
+  // Any characters of some kinds, this number of them or fewer, that a text may go on with, whatever their order.
+  struct FreeCharacters {
+    Kinds kinds = 0;
+    uint32_t count = 0;
+  };
+  FreeCharacters free_characters(TextState s);
   std::shared_ptr<const KindTokens> kind_tokens(Kinds kinds);
   const HostTokens &host_tokens(const HostNameMachine &machine);
   struct HostNamesAt {
