@@ -98,6 +98,7 @@ Value FormulaSpace::fold(Formula root, std::unordered_map<Formula, Value> &known
     if (kind(f) == Kind::Leaf) return leaf(leaf_id(f));
     if (const auto it = known.find(f); it != known.end()) return it->second;
     open.push_back({f, {parts(f).begin(), parts(f).end()}, {}});
+    open.back().values.reserve(open.back().parts.size());
     return std::nullopt;
   };
   std::optional<Value> last = enter(root);

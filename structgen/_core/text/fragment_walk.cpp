@@ -106,12 +106,12 @@ class TextSpace::Walk {
     TextState state = DEAD;
     uint32_t characters = 0, of_token = 0;  // of the text, and of the token
     uint32_t free = 0;                      // that many characters of `free_kinds_` may follow
-    bool in_escape = false;
-    const TextRow *row = nullptr;  // this and `in_escape` are set where the path goes on
+    bool counts = false;                    // a byte that begins a character is one more of the text
+    const TextRow *row = nullptr;           // this and `counts` are set where the path goes on
   };
   void read_on(Place &place) {
     place.row = &space_.row(place.state);
-    place.in_escape = space_.escape(place.state) != 0;
+    place.counts = !plain_ && space_.escape(place.state) == 0;
   }
 
   uint32_t characters_to(Vocabulary::Node node) const {
@@ -171,7 +171,7 @@ class TextSpace::Walk {
       const bool begins = (b & 0xc0) != 0x80;
       here.state = after;
       // A character counts at its first byte, an escaped one at its backslash.
-      here.characters = before.characters + (!plain_ && begins && !before.in_escape);
+      here.characters = before.characters + (begins && before.counts);
       here.of_token = before.of_token + begins;
       here.free = before.free != 0 && (kind_of(b) & free_kinds_) != 0 ? before.free - 1 : 0;
       const Kinds below = v_.kinds_below(n);
