@@ -8,8 +8,8 @@
 namespace structgen {
 namespace {
 
-// Where a text lacks at most this number of characters, its tokens are judged by the room that they leave, anew for each
-// mask. Where it may lack more, too many tokens would be left to be judged one by one.
+// Where a text lacks at most this number of characters, its tokens are judged by the room that they leave, anew for
+// each mask. Where it may lack more, too many tokens would be left to be judged one by one.
 constexpr int64_t FEW_MISSING = 4;
 
 // Can a text that has bounds on its length go on from a state, after so many characters more?

@@ -9,7 +9,6 @@
 
 #include <array>
 #include <bitset>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
