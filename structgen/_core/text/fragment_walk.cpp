@@ -403,10 +403,10 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s, st
       return walk.like(*fragments_.at(static_cast<uint64_t>(Vocabulary::ROOT) << 32 | similar), differing);
   const Chain found = chain(s);
   const FreeCharacters free = by_end ? FreeCharacters{} : free_characters(s);
+  const bool is_long = free.count >= ENOUGH_FREE, is_wider = (free.kinds & ~found.kinds) != 0;
   // The sets of tokens of some kinds pay if they are used again, so they are made when that happens.
-  if (found.kinds != 0 && (free.kinds & ~found.kinds) == 0 &&
-      (free.count < ENOUGH_FREE || !kind_tokens_.try_emplace(found.kinds).second))
-    return walk.along(found, kind_tokens(found.kinds));
+  const bool by_kinds = !is_long || (!is_wider && !kind_tokens_.try_emplace(found.kinds).second);
+  if (found.kinds != 0 && by_kinds) return walk.along(found, kind_tokens(found.kinds));
   return walk.below(node, free);
 }
 

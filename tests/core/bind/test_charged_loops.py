@@ -60,7 +60,7 @@ LEAST_WORK = {  # units for each part
     "enum of texts": 3, "enum of numbers": 3, "anyOf of constants": 45, "allOf of negations": 90, "prefixItems": 45,
     "alternatives of a pattern": 4, "a long pattern": 29, "choice": 4, "rules": 35,
 }  # fmt: skip
-LEAST_WORK_OF_OPENING = {"properties": 75, "required": 45, "dependentRequired": 65}
+LEAST_WORK_OF_OPENING = {"properties": 65, "required": 45, "dependentRequired": 65}
 
 
 def work_of(call: Call) -> int:
