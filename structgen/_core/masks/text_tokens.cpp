@@ -8,8 +8,8 @@
 namespace structgen {
 namespace {
 
-// Where a text lacks at most this number of characters, its tokens are judged by the room that they leave, anew for
-// each mask. Where it may lack more, too many tokens would be left to be judged one by one.
+// Where a text lacks at most this number of characters, its tokens are judged by the room that they leave, for each
+// mask again. Where it may lack more, too many tokens would be left to be judged one by one.
 constexpr int64_t FEW_MISSING = 4;
 
 // Can a text that has bounds on its length go on from a state, after so many characters more?
@@ -115,7 +115,7 @@ class RoomAfter {
 void add_inside_by_room(MaskBuilder &m, Vocabulary::Node at, const StringFrame *state, const Fragment &f,
                         uint64_t least, uint64_t most, uint64_t missing) {
   RoomAfter room(m, least, most);
-  // Behind an escape or the first bytes of tokens, a token adds fewer characters than it has.
+  // After the start of an escape or of tokens, a token adds fewer characters than it has.
   const bool counts_whole = f.dense && at == Vocabulary::ROOT && m.text.escape(state->text) == 0;
   if (!counts_whole || most < missing) return room.try_below(at, state->text, -1);
   const size_t words = m.vocabulary.words();

@@ -200,7 +200,7 @@ class TextSpace {
     std::vector<TextState> states;
   };
   Chain chain(TextState s);
-  // Any characters of some kinds, this number of them or fewer, that a text may go on with, whatever their order.
+  // Any characters of some kinds, this number of them or fewer, that may follow in any order.
   struct FreeCharacters {
     Kinds kinds = 0;
     uint32_t count = 0;
