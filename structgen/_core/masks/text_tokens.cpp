@@ -8,8 +8,8 @@
 namespace structgen {
 namespace {
 
-// Where a text lacks at most this number of characters, its tokens are judged by the room that they leave, for each
-// mask again. Where it may lack more, too many tokens would be left to be judged one by one.
+// Where a text that is not open lacks at most this number of characters, its tokens are judged by the room that they
+// leave, for each mask again. Where it may lack more, too many tokens would be left to be judged one by one.
 constexpr int64_t FEW_MISSING = 4;
 
 // Can a text that has bounds on its length go on from a state, after so many characters more?
@@ -47,14 +47,6 @@ void add_inside_by_end(MaskBuilder &m, const Fragment &f, uint64_t least, uint64
 class RoomAfter {
  public:
   RoomAfter(MaskBuilder &m, uint64_t least, uint64_t most) : m_(m), text_(m.text), least_(least), most_(most) {}
-
-  void try_token(TextState start, uint32_t id) {
-    const std::string_view token = m_.vocabulary.token(id);
-    charge(1 + token.size() / 4);
-    uint32_t characters = 0;
-    const TextState end = text_.after(start, token, &characters);
-    if (fits(end, characters)) m_.set(id);
-  }
 
   // Walks the tokens below a trie node. `sure`: those of at most so many characters without an escape are in the mask
   // already; -1: none are.
@@ -114,6 +106,11 @@ class RoomAfter {
 // them, and others if their own end allows them.
 void add_inside_by_room(MaskBuilder &m, Vocabulary::Node at, const StringFrame *state, const Fragment &f,
                         uint64_t least, uint64_t most, uint64_t missing) {
+  if (!f.dense && missing == 0) {
+    for (size_t i = 0; i < f.ids.size(); ++i)
+      if (f.characters[i] <= most) m.set(f.ids[i]);
+    return;
+  }
   RoomAfter room(m, least, most);
   // After the start of an escape or of tokens, a token adds fewer characters than it has.
   const bool counts_whole = f.dense && at == Vocabulary::ROOT && m.text.escape(state->text) == 0;
@@ -126,7 +123,7 @@ void add_inside_by_room(MaskBuilder &m, Vocabulary::Node at, const StringFrame *
   for (size_t w = 0; w < words; ++w) out[w] |= f.bits[w] & short_enough[w];
   if (missing != 0) return room.try_below(at, state->text, static_cast<int64_t>(sure));
   for (const uint32_t id : m.text.escaped_tokens())
-    if (test_bit(f.bits.data(), id) && !m.is_set(id)) room.try_token(state->text, id);
+    if (test_bit(f.bits.data(), id) && !m.is_set(id) && m.can_read(state, id, 0)) m.set(id);
 }
 
 // The most characters that complete the text after a token inside it; -1: unknown.
@@ -192,7 +189,7 @@ void add_string_tokens(MaskBuilder &m, Vocabulary::Node at, const StringFrame *n
   };
   // Tokens inside the text: all of the fragment if the length cannot matter, otherwise chosen by their characters.
   const bool fits = free || has_room || name_fits();
-  const bool by_room = padded >= 0 || (missing >= 0 && missing <= FEW_MISSING);
+  const bool by_room = padded >= 0 || (missing >= 0 && missing <= FEW_MISSING && !text.reads_host_names(n->text));
   Fragment &f = text.fragment(at, n->text, !fits && !by_room);
   if (fits) add_inside(m, f);
   else if (by_room) add_inside_by_room(m, at, n, f, least, most, static_cast<uint64_t>(missing));

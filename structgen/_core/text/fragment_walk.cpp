@@ -83,7 +83,7 @@ class TextSpace::Walk {
     for (const KindTokens::Edge &edge : tokens->edges) {
       const TextRow *row = rows[edge.before];
       if (!row || ((*row)[edge.byte] == DEAD && !plain_)) continue;
-      enter(chain.states[edge.before], static_cast<uint32_t>(edge.before));
+      enter(chain.states[edge.before], edge.before);
       visit(edge.node, v_.end(edge.node));
     }
     if (chain.states.size() > KindTokens::LONGEST)

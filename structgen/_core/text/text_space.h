@@ -116,15 +116,6 @@ class TextSpace {
     if (!states_[s].row) fill(s);
     return *states_[s].row;
   }
-  // The state after bytes that stay inside the text. Adds to `characters` those that begin: a character counts at its
-  // first byte, an escaped one at its backslash.
-  TextState after(TextState s, std::string_view bytes, uint32_t *characters) {
-    for (const char b : bytes) {
-      *characters += (b & 0xc0) != 0x80 && states_[s].escape == 0;
-      s = row(s)[static_cast<uint8_t>(b)];
-    }
-    return s;
-  }
   Re re(TextState s) const { return states_[s].re; }
   uint32_t escape(TextState s) const { return states_[s].escape; }
   // Can the open escape of `s` become a character after which `enough` holds?

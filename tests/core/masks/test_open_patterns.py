@@ -1,7 +1,8 @@
-"""Masks of patterns without anchors that have bounds on their length, compared with a step for each token.
+"""Masks of patterns with bounds on their length, most of them without anchors, compared with a step for each token.
 
-Every text is the beginning of one that contains the pattern, so only the room that a token leaves decides: tokens that
-leave enough for any completion are taken as bit sets, and the others are read to their ends.
+Without anchors, every text is the beginning of one that contains the pattern. So only the room that a token leaves
+decides: tokens that leave enough for any completion are taken as bit sets, and the others are walked until too little
+room is left.
 """
 
 from __future__ import annotations
@@ -49,7 +50,17 @@ def vocabulary() -> Vocabulary:
         f': "{piece}' for piece in sorted(pieces)[:20]
     }
     bytes_alone = [bytes([byte]) for byte in range(256)]
-    return Vocabulary.from_tokens([None, *bytes_alone, *(piece.encode() for piece in sorted(pieces))], [0])
+    return Vocabulary.from_tokens(
+        [
+            None,
+            *bytes_alone,
+            *(piece.encode() for piece in sorted(pieces)),
+            b"a\xe6\x97",
+            b"\x97\xa5a",
+            b"x\xc3",
+        ],
+        [0],
+    )
 
 
 PATTERNS = [
@@ -63,6 +74,9 @@ PATTERNS = [
     "\\n{2}|a{9}",
     "^(?:ab|A1)-",
     "-x$",
+    "^[a-zA]([-a-z1]{0,9}[a-z])?$",
+    "^[axé日]*(-x|日本)$",
+    "^(?:ab|é)*[A1]{2,12}$",
 ]
 BOUNDS: list[dict[str, int]] = [
     *({"maxLength": length} for length in (1, 2, 3, 5, 8, 12, 16, 40)),
