@@ -174,16 +174,16 @@ class _Elements:
 
     def read(self, grow: Grow) -> Steps:
         """Read all elements."""
-        source, separator = self._source, "{"
-        while (yield from source.one_of(self._prefix)) is not None:
+        source, separator, begin = self._source, "{", self._prefix
+        while (yield from source.one_of(begin)) is not None:
             name: list[str] = []
             yield from source.through(self._after_name, name.append)
             key = self._unescaped("".join(name))
             form = yield from self._form(key)
             grow(f"{separator}{json.dumps(key, ensure_ascii=False)}: ")
-            separator = ", "
+            separator, begin = ", ", self._style.between + self._prefix
             yield from self._value(form, grow)
-        if source.is_cut_off_in(self._prefix):
+        if source.is_cut_off_in(begin):
             raise CutOff
         grow("{}" if separator == "{" else "}")
 

@@ -70,7 +70,7 @@ def write_elements(
         element = style.without_gaps.replace("$type", style.types.get(_json_type(value), ""))
         before, _, after = element.partition("$value")
         written.append(before.replace("$name", key) + text + after)
-    return "".join(written)
+    return style.between.join(written)
 
 
 def _json_type(value: Any) -> str:

@@ -58,9 +58,10 @@ _MINIMAX = XmlStyle(
 _NO_STRINGS = ("number", "boolean", "null", "array", "object")
 _DSML = XmlStyle(
     "deepseek_v32",
-    '<｜DSML｜parameter name="$name" string="$type">$value</｜DSML｜parameter>\n',
+    '<｜DSML｜parameter name="$name" string="$type">$value</｜DSML｜parameter>',
     types={"string": "true", **dict.fromkeys(_NO_STRINGS, "false")},
     never=("</｜DSML｜parameter>", "</｜DSML｜invoke>", "｜DSML｜"),
+    between="\n",
 )
 _KIMI_K3 = XmlStyle(
     "kimi_k3",
@@ -133,7 +134,7 @@ _GLM_45 = ToolFormat(
 _DEEPSEEK_V32 = ToolFormat(
     "deepseek_v32",
     "DeepSeek V3.2",
-    call='<｜DSML｜invoke name="$name">\n$arguments</｜DSML｜invoke>',
+    call='<｜DSML｜invoke name="$name">\n$arguments\n</｜DSML｜invoke>',
     marker="<｜DSML｜function_calls>",
     begin="<｜DSML｜function_calls>\n",
     between="\n",

@@ -55,7 +55,8 @@ def call_problems(format: ToolFormat) -> list[str]:
             found.append(f"end, {format.end!r:.40}, may begin as the next call does")
     if format.style is not None:
         begin = format.style.without_gaps.partition("$name")[0]
-        if any(text.startswith(begin) or begin.startswith(text) for text in follows):
+        begins = {begin, format.style.between + begin}
+        if any(text.startswith(one) or one.startswith(text) for text in follows for one in begins):
             found.append(f"what follows the elements may begin as an element does, with {begin!r:.40}")
     return found
 

@@ -63,7 +63,7 @@ def xml_elements(
     Args:
         schema: The schema of the arguments; its options say how JSON is written.
         style: How elements are written.
-        any_order: Allow keys in any order.
+        any_order: Allow keys in any order, in a style without `between`.
         most_blanks: The most white space in one position.
         excluded: Texts that neither names nor values contain.
         write: Returns the body of a text of the style, which may contain special tokens.
@@ -73,6 +73,7 @@ def xml_elements(
         UnsupportedKeyword: Elements cannot express a keyword of the schema.
         LimitExceeded: There are too many keys in any order, or too many alternatives.
     """
+    assert not (any_order and style.between)
     made = _Elements(Shapes(schema, _emptiness()), style, any_order, most_blanks, tuple(excluded), write)
     body = made.arguments()
     return body, made.rules.all()
@@ -105,6 +106,7 @@ class _Elements:
         for text in self.excluded:
             check_excludable(text)
         self.gap = white_space(self.most_blanks)
+        self.between = self.write(self.style.between)
         self.never = (self.style.end, *self.style.never, *self.excluded)
         unwritten = (*self.excluded, *self.style.escapes)
         self.unwritten = [without(unwritten)] if unwritten else []
@@ -227,13 +229,7 @@ class _Elements:
         elif fewest or most is not None:
             body = self._counted(keys, name)
         else:
-            body = sequence_of(
-                [
-                    element if member.is_required else ("repeat", element, 0, 1)
-                    for member, element in zip(members, elements, strict=True)
-                ]
-                + ([("repeat", other, 0, None)] if other is not None else [])
-            )
+            body = self._in_order(keys, name)
         return sequence_of((body, self.gap))
 
     def _is_possible(self, member: Member) -> bool:
@@ -251,6 +247,31 @@ class _Elements:
             )
         return self._element(self.style.element, name, member.value)
 
+    def _in_order(self, keys: _Keys, name: str) -> Body:
+        """Return keys in order: a rule for what may follow each optional key that may be the first."""
+        needs = [member.is_required for member in keys.members]
+        if not self.style.between:
+            parts = [
+                element if need else ("repeat", element, 0, 1)
+                for element, need in zip(keys.elements, needs, strict=True)
+            ]
+            return sequence_of(parts + ([("repeat", keys.other, 0, None)] if keys.other is not None else []))
+        rest: Body = EMPTY if keys.other is None else ("repeat", self._later(keys.other), 0, None)
+        beginnings = [EMPTY if keys.other is None else ("repeat", sequence_of((keys.other, rest)), 0, 1)]
+        first = needs.index(True) if True in needs else len(needs)
+        for index in range(len(needs) - 1, -1, -1):
+            if index < first and rest != EMPTY:
+                self.rules.bodies[f"{name}: after {index}"] = rest
+                rest = ("rule", f"{name}: after {index}")
+            begin, later = sequence_of((keys.elements[index], rest)), self._later(keys.elements[index])
+            beginnings = [begin] if needs[index] else [begin, *beginnings]
+            rest = sequence_of((later if needs[index] else ("repeat", later, 0, 1), rest))
+        return _either(beginnings)
+
+    def _later(self, element: Body, *, is_first: bool = False) -> Body:
+        """Return an element with the text between it and the one before."""
+        return element if is_first or not self.style.between else sequence_of((self.between, element))
+
     def _counted(self, keys: _Keys, name: str) -> Body:
         """Return keys in order: a rule for each position and number of keys so far."""
         members, elements, other, fewest, most = keys
@@ -266,7 +287,8 @@ class _Elements:
                 more = min(count + 1, bound)
                 options = []
                 if count < bound or most is None:
-                    options.append(sequence_of((element, rule(index + 1, more))))
+                    later = self._later(element, is_first=count == 0)
+                    options.append(sequence_of((later, rule(index + 1, more))))
                 if not member.is_required:
                     options.append(rule(index + 1, count))
                 self.rules.bodies[rule(index, count)[1]] = _either(options)
@@ -274,7 +296,10 @@ class _Elements:
             low, high = max(fewest - count, 0), None if most is None else most - count
             tail: Body = EMPTY if not low else _NO_TEXT
             if other is not None and high != 0:
-                tail = ("repeat", other, low, high)
+                tail = ("repeat", self._later(other), low, high)
+                if count == 0 and self.style.between:
+                    rest = ("repeat", self._later(other), max(low - 1, 0), None if high is None else high - 1)
+                    tail = ("repeat", sequence_of((other, rest)), min(low, 1), 1)
             self.rules.bodies[rule(len(members), count)[1]] = tail
         return rule(0, 0)
 

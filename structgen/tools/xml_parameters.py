@@ -29,7 +29,7 @@ from structgen.errors import ConstraintError
 from structgen.ir.grammar import Body
 from structgen.vocabulary import Vocabulary
 
-from .bodies import choice_of, sequence_of
+from .bodies import EMPTY, choice_of, listed, sequence_of
 from .custom import PARAMETER, CustomFormat, custom_value
 from .definitions import Tool
 from .forms import Form
@@ -89,9 +89,10 @@ def _untyped(tool: Tool, style: XmlStyle, write: Callable[[str], Body]) -> tuple
         constraint = constraint_at(tool, ("properties", name))
         forms[name] = _form(constraint.lower(), engine)
         value = _value(constraint, forms[name], never)
-        element = sequence_of((write(before.replace("$name", name)), value, write(after)))
-        parts.append(element if required else choice_of((sequence_of(()), element)))
-    return sequence_of(parts), forms
+        parts.append((sequence_of((write(before.replace("$name", name)), value, write(after))), required))
+    if style.between:
+        return listed(parts, write(style.between)), forms
+    return sequence_of([part if required else choice_of((EMPTY, part)) for part, required in parts]), forms
 
 
 def _value(constraint: Constraint, form: Form, never: tuple[str, ...]) -> Body:

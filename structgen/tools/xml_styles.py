@@ -39,6 +39,8 @@ class XmlStyle:
     """Whether one line end before and one after a string do not belong to it."""
     never: tuple[str, ...] = ()
     """Texts around the arguments that no value contains, in addition to the end of its element."""
+    between: str = ""
+    """The text between two elements; the turns of `tools` have it."""
 
     @property
     def without_gaps(self) -> str:
