@@ -13,15 +13,14 @@ from collections.abc import Generator, Mapping
 
 from .format_texts import ToolFormat
 from .forms import Form
+from .keyword_readers import read_keywords
 from .text_source import CutOff, Grow, Steps, TextSource
 from .xml_styles import XmlStyle
 
 __all__ = ["read_arguments"]
 
 _STRUCTURE = re.compile(r'["{}\[\]]')
-_VALUE = re.compile(r'["{}\[\](),TFN]')
 _ESCAPE = re.compile(r'["\\]')
-_WORDS = {"True": "true", "False": "false", "None": "null"}
 _NULL = "null"
 _CLOSING = {"{": "}", "[": "]"}
 _OF_NUMBERS = "0123456789+-.eEtrufals"
@@ -43,8 +42,8 @@ def read_arguments(
         if not (yield from source.is_next("{")):
             raise source.missing("{")
         yield from _container(source, grow)
-    elif format.arguments == "python":
-        yield from _keywords(source, grow)
+    elif format.arguments in ("python", "keywords"):
+        yield from read_keywords(source, grow)
     elif format.arguments == "bare":
         yield from _bare(source, format.quote, grow)
     else:
@@ -56,7 +55,7 @@ def _container(source: TextSource, grow: Grow) -> Steps:
     """Read a JSON object or array, unchanged."""
     depth = 0
     while True:
-        found = yield from _up_to(source, _STRUCTURE, grow)
+        found = yield from source.up_to_mark(_STRUCTURE, grow)
         if found == '"':
             yield from _string(source, grow)
         else:
@@ -66,54 +65,11 @@ def _container(source: TextSource, grow: Grow) -> Steps:
                 return
 
 
-def _keywords(source: TextSource, grow: Grow) -> Steps:
-    """Read keyword arguments of Python, up to the closing parenthesis."""
-    separator = "{"
-    while not (yield from source.is_next(")")):
-        name: list[str] = []
-        yield from source.through("=", name.append)
-        grow(f"{separator}{json.dumps(''.join(name), ensure_ascii=False)}: ")
-        separator = ", "
-        yield from _python_value(source, grow)
-        yield from source.one_of(", ")
-    grow("{}" if separator == "{" else "}")
-
-
-def _python_value(source: TextSource, grow: Grow) -> Steps:
-    """Read a value up to the comma or parenthesis after it. It is JSON except for three words."""
-    depth = 0
-    while True:
-        found = yield from _up_to(source, _VALUE, grow)
-        if found == '"':
-            yield from _string(source, grow)
-        elif found in "TFN":
-            word = yield from source.one_of(*_WORDS)
-            if word is None:
-                raise source.missing(*_WORDS)
-            grow(_WORDS[word])
-        elif found in ",)" and depth == 0:
-            return
-        else:
-            depth += {"{": 1, "[": 1, "(": 1, ",": 0}.get(found, -1)
-            source.pass_on(source.position + 1, grow)
-
-
-def _up_to(source: TextSource, marks: re.Pattern[str], grow: Grow) -> Generator[None, None, str]:
-    """Pass text on up to one of these characters, which is returned and not read."""
-    while True:
-        found = marks.search(source.text, source.position)
-        if found is not None:
-            source.pass_on(found.start(), grow)
-            return found[0]
-        source.pass_on(len(source.text), grow)
-        yield from source.more()
-
-
 def _string(source: TextSource, grow: Grow) -> Steps:
     """Read a JSON string with its quotes. An escape is passed on once it is complete."""
     source.pass_on(source.position + 1, grow)
     while True:
-        found = yield from _up_to(source, _ESCAPE, grow)
+        found = yield from source.up_to_mark(_ESCAPE, grow)
         if found == '"':
             source.pass_on(source.position + 1, grow)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from structgen.constraints.json_schema.whitespace import WhitespaceName
@@ -21,9 +21,9 @@ def json_text(value: Any, whitespace: WhitespaceName = "json.dumps") -> str:
     return json.dumps(value, ensure_ascii=False, separators=_COMPACT if whitespace == "compact" else None)
 
 
-def write_keywords(arguments: Mapping[str, Any]) -> str:
-    """Return arguments as keyword arguments of Python."""
-    return ", ".join(f"{name}={python_literal(value)}" for name, value in arguments.items())
+def write_keywords(arguments: Mapping[str, Any], write: Callable[[Any], str]) -> str:
+    """Return arguments as keyword arguments. `write` returns a value as text."""
+    return ", ".join(f"{name}={write(value)}" for name, value in arguments.items())
 
 
 def python_literal(value: Any) -> str:

@@ -1,6 +1,6 @@
 """The constraint of arguments in each of the notations.
 
-Why: formats differ in their markers, which are data, and in the notation of arguments, which is one of four.
+Why: formats differ in their markers, which are data, and in the notation of arguments, which is one of five.
 Invariant: what the constraint allows reads back (`argument_readers`) as arguments that the tool's schema accepts. A
 schema that a notation cannot express exactly is refused.
 """
@@ -20,7 +20,7 @@ from .custom import PARAMETER, custom_arguments, custom_value
 from .definitions import Tool
 from .format_texts import ToolFormat
 from .forms import Form
-from .pythonic import python_arguments
+from .pythonic import keyword_arguments, python_arguments
 from .xml_parameters import xml_arguments
 
 __all__ = ["arguments_of"]
@@ -50,6 +50,8 @@ def arguments_of(
             return whole, {}
         if format.arguments == "python":
             return python_arguments(tool), {}
+        if format.arguments == "keywords":
+            return keyword_arguments(tool), {}
         if format.arguments == "bare":
             return bare_arguments(tool, format.quote, write), {}
         assert format.style is not None

@@ -124,19 +124,19 @@ def read_custom_format(definition: Mapping[str, Any], where: str) -> CustomForma
 
 
 def custom_arguments(name: str, format: CustomFormat, notation: str, *, is_compact: bool) -> Body:
-    """Return the body of the arguments as JSON or as keyword arguments of Python.
+    """Return the body of the arguments as JSON or as keyword arguments.
 
     Args:
         name: The name of the tool, for errors.
         format: What the input may be.
-        notation: ``json`` or ``python``.
+        notation: ``json``, ``python`` or ``keywords``.
         is_compact: Whether JSON has no white space.
 
     Raises:
         StructgenError: The grammar or the pattern is invalid, or has no text.
     """
     value = sequence_of((text_of('"'), _body(name, format, ()), text_of('"')))
-    if notation == "python":
+    if notation != "json":
         return sequence_of((text_of(f"{PARAMETER}="), value))
     colon = ":" if is_compact else ": "
     return sequence_of((text_of(f'{{"{PARAMETER}"{colon}'), value, text_of("}")))

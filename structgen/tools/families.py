@@ -380,12 +380,15 @@ _LISTED: tuple[ToolFormat, ...] = (
         "Olmo 3",
         call="$name($arguments)",
         marker="<function_calls>",
-        begin="<function_calls>\n",
+        begin="<function_calls>",
         between="\n",
-        end="\n</function_calls>",
-        arguments="python",
+        end="</function_calls>",
+        margin="\n",
+        arguments="keywords",
         specials=("<function_calls>", "</function_calls>"),
-        source="https://github.com/vllm-project/vllm/blob/main/examples/tool_chat_template_olmo3.jinja",
+        source="https://huggingface.co/allenai/Olmo-3-7B-Instruct (chat template); "
+        "https://github.com/vllm-project/vllm/pull/26143 (by the authors of the model); "
+        "https://github.com/vllm-project/vllm/blob/main/vllm/tool_parsers/olmo3_tool_parser.py",
     ),
 )
 

@@ -23,6 +23,8 @@ _IN_NAMES = frozenset(string.ascii_letters + string.digits + "_.-")
 """Characters of the names of tools."""
 _IN_SCALARS = frozenset("0123456789+-.eEtruefalsn")
 """Characters of JSON's numbers, true, false and null."""
+_KEYWORDS = ("python", "keywords")
+"""Notations of arguments that begin with a name."""
 _AFTER_KEYS = '<>"\n'
 """Characters that no key of an element contains."""
 _IN_ELEMENT = re.compile(r"\$(?:name|type|value)")
@@ -34,7 +36,7 @@ def call_problems(format: ToolFormat) -> list[str]:
     for (kind, _), (next_kind, following) in pairwise(pieces):
         is_text = next_kind == "text"
         if kind == "name" and (
-            next_kind in ("number", "id") or (next_kind, format.arguments) == ("arguments", "python")
+            next_kind in ("number", "id") or (next_kind == "arguments" and format.arguments in _KEYWORDS)
         ):
             found.append(f"call needs a text between $name and {following}")
         if kind == "name" and is_text and following[0] in _IN_NAMES:
@@ -42,16 +44,15 @@ def call_problems(format: ToolFormat) -> list[str]:
         if kind == "number" and (next_kind in ("name", "id") or (is_text and following[0] in string.digits)):
             found.append(f"after $number comes {following!r:.40}, which may begin with a digit")
     tail = pieces[-1][1] if pieces[-1][0] == "text" else ""
-    if format.arguments == "python" and not tail.startswith(")"):
-        found.append("arguments='python' needs ')' after $arguments")
+    if format.arguments in _KEYWORDS and not tail.startswith(")"):
+        found.append(f"arguments={format.arguments!r} needs ')' after $arguments")
     follows = [tail + format.end]
     if format.between is not None:
         following = format.between + format.first_text
         follows.append(tail + following)
-        rest = format.end.removeprefix(following)
         if not following:
             found.append("between and the text before $name are both empty, so calls have no beginning")
-        elif format.end.startswith(following) and (not rest or rest[0] in _IN_NAMES):
+        elif any(_may_begin(text, following) for text in {format.end, format.margin + format.end}):
             found.append(f"end, {format.end!r:.40}, may begin as the next call does")
     if format.style is not None:
         begin = format.style.without_gaps.partition("$name")[0]
@@ -115,6 +116,12 @@ def _type_problems(style: XmlStyle, after: str) -> list[str]:
     if any("$" in text for text in shown):
         return ["types contains '$'"]
     return []
+
+
+def _may_begin(end: str, following: str) -> bool:
+    """Return whether the end of calls may begin as a further call does, including the name."""
+    rest = end.removeprefix(following)
+    return end.startswith(following) and (not rest or rest[0] in _IN_NAMES)
 
 
 def _has_border(text: str) -> bool:

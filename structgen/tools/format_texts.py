@@ -18,14 +18,14 @@ from structgen.brief import short_repr
 from structgen.constraints.json_schema.whitespace import WhitespaceName
 from structgen.errors import OptionError
 
-from .argument_writers import bare_text, json_text, write_elements, write_keywords
+from .argument_writers import bare_text, json_text, python_literal, write_elements, write_keywords
 from .format_checks import call_problems, marker_problems, style_problems
 from .forms import Form, Forms
 from .xml_styles import XmlStyle
 
 __all__ = ["COUNTERS", "Notation", "ToolFormat"]
 
-Notation = Literal["json", "python", "xml", "bare"]
+Notation = Literal["json", "python", "keywords", "xml", "bare"]
 _PLACEHOLDER = re.compile(r"(\$(?:name|arguments|number|id))")
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 COUNTERS: Mapping[str, tuple[str, int, int]] = {"$number": ("0123456789", 1, 4), "$id": (_LETTERS, 9, 9)}
@@ -50,13 +50,16 @@ class ToolFormat:
     """The text between two calls; None if a turn has at most one call."""
     end: str = ""
     """The text after the last call."""
+    margin: str = ""
+    """White space that the parser also reads after `begin` and before `end`. The constraint does not allow it."""
     first_number: int = 0
     """The ``$number`` of the first call of a turn, where `write_calls` counts."""
     at_start: bool = False
     """A turn is text or calls, without text before a call."""
     arguments: Notation = "json"
-    """``json``: an object. ``python``: keyword arguments. ``xml``: one element per parameter, as `style` writes it.
-    ``bare``: an object whose keys have no quotes, with each string between two `quote`."""
+    """``json``: an object. ``python``: keyword arguments of Python. ``keywords``: keyword arguments with JSON values.
+    ``xml``: one element per parameter, as `style` writes it. ``bare``: an object whose keys have no quotes, with each
+    string between two `quote`."""
     style: XmlStyle | None = field(default=None, hash=False)
     """The elements of the notation ``xml``."""
     quote: str = ""
@@ -112,6 +115,8 @@ class ToolFormat:
                 isinstance(given, tuple) and all(isinstance(text, str) and text.strip() for text in given)
             ):
                 found.append(f"{field_name} is {given!r:.40}; it is a list of texts, none of them empty")
+        if self.margin and not (self.margin.isspace() and not self.first_text[:1].isspace()):
+            found.append("margin is white space, and the text before $name does not begin with any")
         if not self.think[1]:
             found.append("think needs a text after the reasoning")
         found = found or marker_problems(self)
@@ -177,7 +182,7 @@ class ToolFormat:
             return write_elements(arguments, self.style, forms)
         if self.arguments == "bare":
             return bare_text(arguments, self.quote)
-        return write_keywords(arguments)
+        return write_keywords(arguments, python_literal if self.arguments == "python" else json_text)
 
     def as_data(self) -> dict[str, Any]:
         """Return the format as JSON data, which `from_data` reads."""

@@ -291,13 +291,16 @@ class PartialTurn:
     def _calls(self, format: ToolFormat) -> Steps:
         source = self._source
         yield from source.expect(format.begin, format.specials)
+        if format.margin:
+            yield from source.one_of(format.margin)
         yield from source.expect(format.first_text, format.specials)
         following = "" if format.between is None else format.between + format.first_text
-        nexts = [text for text in (following, format.end) if text]
+        ends = [text for text in (format.end, format.margin + format.end) if format.end]
+        nexts = [text for text in (following, *ends) if text]
         while True:
             yield from self._call(format)
             found = yield from source.one_of(*nexts, ahead=True)
-            if format.end and found != format.end and source.has_more and source.is_cut_off_in(format.end):
+            if found not in ends and source.has_more and source.is_cut_off_in(*ends):
                 raise CutOff  # `following` may be the beginning of the end
             source.position += len(found or "")
             if found != following or not following:

@@ -16,6 +16,7 @@ __all__ = ["in_order", "instructions"]
 _ARGUMENTS = {
     "json": '{"PARAMETER": VALUE}',
     "python": "PARAMETER=VALUE",
+    "keywords": "PARAMETER=VALUE",
 }
 
 

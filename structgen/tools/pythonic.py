@@ -1,7 +1,8 @@
-"""Arguments as keyword arguments of Python: ``city="Paris", days=3, exact=True``.
+"""Arguments as keyword arguments: ``city="Paris", days=3, exact=True``.
 
-What: JSON without true, false and null is also Python (strings use the escapes that both have). So the JSON automaton
-handles values of such schemas whole; for the others, this module builds what Python writes.
+What: values are JSON, or literals of Python. JSON without true, false and null is also Python (strings use the escapes
+that both have). So the JSON automaton handles values of such schemas whole; for the others, this module builds what
+Python writes.
 Invariant: a schema that neither the JSON automaton nor this module expresses exactly is refused with its keyword.
 Cost: linear in the schema, and quadratic in the number of optional arguments.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import json
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from structgen.constraints.composition import body_of
@@ -34,7 +35,7 @@ from .parameters import (
     resolved,
 )
 
-__all__ = ["python_arguments"]
+__all__ = ["keyword_arguments", "python_arguments"]
 
 _SCALARS = frozenset({"string", "integer", "number"})
 _STRINGS = frozenset({"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"})
@@ -45,17 +46,27 @@ _UNIONS = frozenset({"anyOf"})
 
 
 def python_arguments(tool: Tool) -> Body:
-    """Return the body of everything between the parentheses."""
+    """Return the body of everything between the parentheses, with values as Python writes them."""
+    values = _Values(tool)
+    return _listed(tool, lambda name, schema: values.write(schema, ("properties", name), ()))
+
+
+def keyword_arguments(tool: Tool) -> Body:
+    """Return the body of everything between the parentheses, with values in JSON."""
+    return _listed(tool, lambda name, _: body_of(constraint_at(tool, ("properties", name))))
+
+
+def _listed(tool: Tool, value_of: Callable[[str, Any], Body]) -> Body:
+    """Return the keyword arguments; `value_of` returns the value of a parameter from its name and its schema."""
     items = []
-    for name, schema, required in parameters_of(tool, "Python"):
+    for name, schema, required in parameters_of(tool, "keyword arguments"):
         if not name.isidentifier() or keyword.iskeyword(name):
             raise ConstraintError(
                 f"{name!r:.60} is no name of a keyword argument",
                 where=f"the parameters of {tool.name}",
                 hint="Rename it, or use a format whose arguments are JSON.",
             )
-        value = _Values(tool).write(schema, ("properties", name), ())
-        items.append((sequence_of((text_of(f"{name}="), value)), required))
+        items.append((sequence_of((text_of(f"{name}="), value_of(name, schema))), required))
     return listed(items, text_of(", "))
 
 

@@ -9,6 +9,7 @@ that was not read yet is kept together; `whole` joins the pieces when an error s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Sequence
 
 from structgen.errors import OutputInvalid
@@ -167,6 +168,16 @@ class TextSource:
             if self.ends:
                 return None
             yield
+
+    def up_to_mark(self, marks: re.Pattern[str], grow: Grow) -> Generator[None, None, str]:
+        """Pass text on up to a match of one character, which is returned and not read."""
+        while True:
+            found = marks.search(self.text, self.position)
+            if found is not None:
+                self.pass_on(found.start(), grow)
+                return found[0]
+            self.pass_on(len(self.text), grow)
+            yield from self.more()
 
     def through(self, wanted: str, grow: Grow) -> Steps:
         """Pass text on up to `wanted`, and read `wanted`, too."""
