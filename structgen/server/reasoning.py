@@ -2,7 +2,7 @@
 
 What: `ChatTemplate` finds out how the model's template treats reasoning, from what it writes at the end of a prompt.
 Some templates open the reasoning, some close an empty one, and with others the model decides. Families such as gpt-oss
-also write the answer between markers (`ToolFormat.is_framed`): their turns have these in any case.
+also write the answer between markers (`ToolFormat.marks_answers`): their turns have these in any case.
 
     chat_template_kwargs   variables of the template; only those that it reads
     reasoning_effort       the variable of that name; "none" also switches off what the template can switch off
@@ -158,7 +158,7 @@ class ChatTemplate:
 
     def _probe(self, variables: Mapping[str, Any]) -> ReasoningFormat | None:
         markers = next((pair for pair in _MARKERS if any(mark in self.source for mark in pair)), None)
-        frames = [format for format in FORMATS.values() if format.is_framed]
+        frames = [format for format in FORMATS.values() if format.marks_answers]
         if markers is None and not any(_mentions(self.source, format) for format in frames):
             return None
         try:
@@ -192,8 +192,13 @@ class ChatTemplate:
 
 
 def _mentions(source: str, format: ToolFormat) -> bool:
-    """Return whether a template may be of this format: it contains the special tokens of the answer's markers."""
+    """Return whether a template may be of this format: it contains the special tokens of the answer's markers.
+
+    The markers of `ToolFormat.reply` are not in the template, which leaves them out of earlier turns.
+    """
     marks = [mark for mark in format.specials if mark in format.answer[0] + format.think[0]]
+    if format.reply[0]:
+        marks = [*format.template_texts, *marks]
     return bool(marks) and all(mark in source for mark in marks)
 
 
@@ -203,13 +208,13 @@ def _in_frame(format: ToolFormat, prompt: str, source: str) -> ReasoningFormat |
     off = ReasoningFormat(begin, end, frame=format, is_off=True)
     if not _mentions(source, format):
         return None
-    if prompt.endswith(answer.rstrip()):
+    if answer and prompt.endswith(answer.rstrip()):
         return replace(off, is_answer_opened=True)
     if begin and prompt.endswith(begin.rstrip()):
         return ReasoningFormat("", end, frame=format)
-    if prompt.endswith(begin + end):
+    if re.search(rf"{re.escape(begin.rstrip())}\s*{re.escape(end.rstrip())}\Z", prompt):
         return off
-    if begin in source and answer in source:
+    if format.reply[0] or (begin in source and answer in source):
         return ReasoningFormat(begin, end, optional=True, frame=format)
     return None
 

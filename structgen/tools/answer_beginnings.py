@@ -32,12 +32,13 @@ def check_beginnings(
     """
     if format.is_framed and not (format.says_always or is_opened):
         return  # the answer is after a marker of its own
-    lines = ["\n" * count for count in range(MOST_LINES + 1 if reasons else 1)]
+    has_lines = reasons and not format.marks_answers
+    lines = ["\n" * count for count in range(MOST_LINES + 1 if has_lines else 1)]
     # With `at_start` the parser waits for the end of the turn: a text that is no whole call is an answer.
     begins = [] if format.at_start else [line + format.opening for line in lines]
     if format.is_framed:  # an empty text before calls has the same marker as the answer
         begins = [format.say[1] + format.opening] if format.say[0] == format.answer[0] else []
-    elif optional and format.think[0]:
+    elif optional and format.think[0] and not format.reply[0]:
         begins.append(format.think[0])
     if not begins:
         return

@@ -44,7 +44,9 @@ def answer_turn(
     """
     chosen = tool_format(format)
     parts = TurnParts(chosen, reasoning, None)
-    body = sequence_of((parts.thought(max_reasoning, max_reasoning_tokens), parts.answer(answer)))
+    body = sequence_of(
+        (parts.thought(max_reasoning, max_reasoning_tokens), parts.reply([parts.answer(answer)]))
+    )
     return Composition(body, f"an answer as {chosen.name} writes it")
 
 

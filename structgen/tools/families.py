@@ -142,7 +142,7 @@ _DEEPSEEK_V32 = ToolFormat(
     arguments="xml",
     style=_DSML,
     specials=("｜DSML｜",),
-    source="https://huggingface.co/deepseek-ai/DeepSeek-V3.2 (encoding); "
+    source="https://huggingface.co/deepseek-ai/DeepSeek-V3.2 (encoding/encoding_dsv32.py); "
     "https://github.com/ggml-org/llama.cpp/blob/master/models/templates/DeepSeek-V3.2.jinja",
 )
 
@@ -372,8 +372,13 @@ _LISTED: tuple[ToolFormat, ...] = (
         begin="<tool_calls>[",
         between=", ",
         end="]</tool_calls>",
-        specials=("<tool_calls>", "</tool_calls>"),
-        source="https://github.com/vllm-project/vllm/blob/main/examples/tool_chat_template_hunyuan_a13b.jinja",
+        specials=("<tool_calls>", "</tool_calls>", "<think>", "</think>", "<answer>", "</answer>"),
+        think=("<think>\n", "</think>\n"),
+        reply=("<answer>\n", "\n</answer>"),
+        source="https://huggingface.co/tencent/Hunyuan-A13B-Instruct (model card); "
+        "https://github.com/vllm-project/vllm/blob/main/examples/tool_chat_template_hunyuan_a13b.jinja; "
+        "https://github.com/vllm-project/vllm/blob/main/vllm/reasoning/hunyuan_a13b_reasoning_parser.py; "
+        "https://github.com/sgl-project/sglang/pull/7678",
     ),
     ToolFormat(
         "olmo3",

@@ -17,7 +17,7 @@ from .xml_styles import XmlStyle
 if TYPE_CHECKING:
     from .format_texts import ToolFormat
 
-__all__ = ["call_problems", "marker_problems", "style_problems"]
+__all__ = ["call_problems", "marker_problems", "reply_problems", "style_problems"]
 
 _IN_NAMES = frozenset(string.ascii_letters + string.digits + "_.-")
 """Characters of the names of tools."""
@@ -46,14 +46,15 @@ def call_problems(format: ToolFormat) -> list[str]:
     tail = pieces[-1][1] if pieces[-1][0] == "text" else ""
     if format.arguments in _KEYWORDS and not tail.startswith(")"):
         found.append(f"arguments={format.arguments!r} needs ')' after $arguments")
-    follows = [tail + format.end]
+    last = format.end or format.reply[1]
+    follows = [tail + last]
     if format.between is not None:
         following = format.between + format.first_text
         follows.append(tail + following)
         if not following:
             found.append("between and the text before $name are both empty, so calls have no beginning")
-        elif any(_may_begin(text, following) for text in {format.end, format.margin + format.end}):
-            found.append(f"end, {format.end!r:.40}, may begin as the next call does")
+        elif any(_may_begin(text, following) for text in {last, format.margin + last}):
+            found.append(f"the end of calls, {last!r:.40}, may begin as the next call does")
     if format.style is not None:
         begin = format.style.without_gaps.partition("$name")[0]
         begins = {begin, format.style.between + begin}
@@ -67,11 +68,28 @@ def marker_problems(format: ToolFormat) -> list[str]:
     found, end, quote = [], format.think[1], format.quote
     if "" in format.specials:
         found.append("specials contains an empty text")
-    is_inside = format.is_framed or any(special in end for special in format.specials)
+    is_inside = format.marks_answers or any(special in end for special in format.specials)
     if is_inside and not any(end.startswith(special) for special in format.specials):
         found.append(f"the end of think, {end!r:.40}, needs to begin with one of specials")
     if quote and (quote[0] in "{}[],:" or quote[0] in _IN_NAMES | _IN_SCALARS or _has_border(quote)):
         found.append(f"quote, {quote!r:.40}, may be part of a value, or begins and ends alike")
+    return found
+
+
+def reply_problems(format: ToolFormat) -> list[str]:
+    """Return what is wrong with the texts around all that follows the reasoning."""
+    found = []
+    begin, end = format.reply
+    if not (begin and end):
+        found.append("reply needs two texts")
+    elif format.at_start or format.is_framed or format.say[0]:
+        found.append("reply excludes at_start and the markers of answer and say")
+    elif not any(special in end and special not in format.marker for special in format.specials):
+        found.append("the end of reply contains none of specials, so an answer could contain it")
+    elif end in format.marker or format.marker in end:
+        found.append(f"calls may begin as reply ends, with {end!r:.40}")
+    elif format.think[0] and (begin.startswith(format.think[0]) or format.think[0].startswith(begin)):
+        found.append(f"reply may begin as the reasoning does, with {begin!r:.40}")
     return found
 
 

@@ -19,7 +19,7 @@ from structgen.constraints.json_schema.whitespace import WhitespaceName
 from structgen.errors import OptionError
 
 from .argument_writers import bare_text, json_text, python_literal, write_elements, write_keywords
-from .format_checks import call_problems, marker_problems, style_problems
+from .format_checks import call_problems, marker_problems, reply_problems, style_problems
 from .forms import Form, Forms
 from .xml_styles import XmlStyle
 
@@ -75,6 +75,8 @@ class ToolFormat:
     """The texts of `say` come before calls also if there is no text between them."""
     answer: tuple[str, str] = ("", "")
     """The texts around the answer."""
+    reply: tuple[str, str] = ("", "")
+    """The texts around all that follows the reasoning: the answer, or text and calls. `begin` comes after the first."""
     result: str = "$result"
     """How `run_tools` shows the result of a call, with ``$name`` and ``$result``, in a message of `result_role`."""
     result_role: str = "tool"
@@ -107,6 +109,8 @@ class ToolFormat:
             found.append(f"calls begin with {self.opening!r:.60}, but not with marker, {self.marker!r:.60}")
         if not (self.at_start or self.is_framed or any(text in self.marker for text in self.specials)):
             found.append("marker contains none of specials, so an answer could contain it")
+        if self.reply != ("", ""):
+            found += reply_problems(self)
         if self.says_always and not (self.say[0] and self.say[1]):
             found.append("says_always needs both texts of say")
         for field_name in ("names", "template_texts"):
@@ -148,6 +152,11 @@ class ToolFormat:
     def is_framed(self) -> bool:
         """Whether every text has markers of its own."""
         return bool(self.answer[0])
+
+    @property
+    def marks_answers(self) -> bool:
+        """Whether what follows the reasoning begins with a marker, of `answer` or of `reply`."""
+        return bool(self.answer[0] or self.reply[0])
 
     def write_calls(
         self, calls: Sequence[tuple[str, Mapping[str, Any] | str]], forms: Forms | None = None

@@ -198,19 +198,29 @@ class PartialTurn:
             yield from self._rest()
         elif format.is_framed:
             yield from self._frames(format)
-        elif self._answers:
+        else:
+            yield from source.expect(format.reply[0], format.specials)
+            yield from self._text_or_calls(format)
+
+    def _text_or_calls(self, format: ToolFormat) -> Steps:
+        """Read a text without markers of its own, or calls, perhaps with such text before them."""
+        source, end = self._source, format.reply[1]
+        if self._answers:
             yield from self._answer_or_calls(format)
         elif format.at_start:
             has_calls = yield from source.is_next(format.marker)
             yield from (self._calls(format) if has_calls else self._rest())
+        elif end:
+            found = yield from source.until_one_of((format.marker, end), self._say)
+            yield from (self._calls(format) if found == format.marker else self._end(end))
         elif (yield from source.until(format.marker, self._say)) is not None:
             yield from self._calls(format)
 
     def _thought(self, begin: str, end: str) -> Steps:
         source = self._source
-        is_framed = self._format is not None and self._format.is_framed
+        has_marker = self._format is not None and self._format.marks_answers
         if begin and (yield from source.one_of(begin)) is None:
-            if not self._optional or (is_framed and source.is_cut_off_in(begin)):
+            if not self._optional or (has_marker and source.is_cut_off_in(begin)):
                 raise source.missing(begin)
             self._is_thinking = False
             return
@@ -218,12 +228,23 @@ class PartialTurn:
         yield from source.through(end, self._reason)
         self._is_thinking = False
         self.reasoning_end = source.index
-        if not is_framed:
+        if not has_marker:
             for _ in range(MOST_LINES):
                 yield from source.one_of("\n")
 
     def _rest(self) -> Steps:
-        yield from self._source.until("", self._say)
+        end = "" if self._format is None else self._format.reply[1]
+        yield from self._source.up_to_last(end, self._say)
+        if not self._source.whole.endswith(end):
+            raise CutOff
+
+    def _end(self, wanted: str) -> Steps:
+        """Read the last text of the turn."""
+        source = self._source
+        yield from source.expect(wanted)
+        yield from source.wait_for_end()
+        if source.has_more:
+            raise source.invalid("after the turn there is more")
 
     def _frames(self, format: ToolFormat) -> Steps:
         """Read text with markers, or calls, perhaps with such text before them."""
@@ -295,7 +316,8 @@ class PartialTurn:
             yield from source.one_of(format.margin)
         yield from source.expect(format.first_text, format.specials)
         following = "" if format.between is None else format.between + format.first_text
-        ends = [text for text in (format.end, format.margin + format.end) if format.end]
+        last = format.end or format.reply[1]
+        ends = [last, format.margin + last] if last else []
         nexts = [text for text in (following, *ends) if text]
         while True:
             yield from self._call(format)
@@ -309,9 +331,9 @@ class PartialTurn:
             if following and source.has_more and source.is_cut_off_in(following):
                 raise CutOff
             yield from source.expect(format.end, format.specials)
-        yield from source.wait_for_end()
-        if source.has_more:
-            raise source.invalid("after the calls there is more")
+        elif not format.end:
+            source.position -= len(last)  # the end of `reply` is read below
+        yield from self._end(format.reply[1])
 
     def _call(self, format: ToolFormat) -> Steps:
         """Read a call after its first text."""

@@ -33,8 +33,15 @@ def render_turn(
     if turn.reasoning is not None:
         begin, end = format.think
         text += ("" if is_opened else begin) + turn.reasoning + end
+    reply_begin, reply_end = format.reply
+    return text + reply_begin + _reply(format, turn, forms, is_opened=is_answer_opened) + reply_end
+
+
+def _reply(format: ToolFormat, turn: AssistantTurn, forms: Forms | None, *, is_opened: bool) -> str:
+    """Return the answer, or text and calls. `is_opened`: the prompt ends with the marker before them."""
     if not turn.calls:
-        return text + ("" if is_answer_opened else format.answer[0]) + turn.text + format.answer[1]
-    if turn.text or format.says_always or is_answer_opened:
-        text += ("" if is_answer_opened else format.say[0]) + turn.text + format.say[1]
-    return text + format.write_calls([(call.name, call.arguments) for call in turn.calls], forms)
+        return ("" if is_opened else format.answer[0]) + turn.text + format.answer[1]
+    said = ""
+    if turn.text or format.says_always or is_opened:
+        said = ("" if is_opened else format.say[0]) + turn.text + format.say[1]
+    return said + format.write_calls([(call.name, call.arguments) for call in turn.calls], forms)

@@ -169,6 +169,20 @@ class TextSource:
                 return None
             yield
 
+    def until_one_of(self, wanted: Sequence[str], grow: Grow) -> Generator[None, None, str]:
+        """Pass text on up to the first of these texts, which is returned and not read. None contains another."""
+        while True:
+            starts = {text: self.text.find(text, self.position) for text in wanted}
+            here = [text for text, start in starts.items() if start >= 0]
+            if here:
+                first = min(here, key=starts.__getitem__)
+                self.pass_on(starts[first], grow)
+                return first
+            self.pass_on(
+                len(self.text) - max(_overlap(self.text, self.position, text) for text in wanted), grow
+            )
+            yield from self.more()
+
     def up_to_mark(self, marks: re.Pattern[str], grow: Grow) -> Generator[None, None, str]:
         """Pass text on up to a match of one character, which is returned and not read."""
         while True:

@@ -22,7 +22,7 @@ from structgen.ir.grammar import Body, Rule
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
-from .bodies import choice_of, sequence_of
+from .bodies import sequence_of
 from .definitions import Tool, ToolCall, names_of, read_tools
 from .events import AssistantTurn
 from .format_texts import ToolFormat
@@ -234,7 +234,7 @@ def tools(
     turn = TurnParts(chosen, reasoning, max_text)
     calls, rules = turn.calls(called, most) if ordered is None else turn.in_order(ordered, called, most)
     parts = _parts(turn, calls, ordered, options)
-    body = sequence_of((turn.thought(max_reasoning, max_reasoning_tokens), choice_of(parts)))
+    body = sequence_of((turn.thought(max_reasoning, max_reasoning_tokens), turn.reply(parts)))
     return ToolTurn(body, offered, chosen, reasoning, rules, options, turn.forms)
 
 

@@ -50,13 +50,15 @@ class TurnParts:
         self.reasoning: ReasoningChoice = reasoning
         self.max_text = max_text
         self.forms: dict[str, dict[str, Form]] = {}
-        thinks = () if reasoning is False or format.is_framed else format.think
+        thinks = () if reasoning is False or format.marks_answers else format.think
         self.never = tuple(dict.fromkeys((*format.specials, *thinks)))
         # A marker of the reasoning that contains a special token is not one itself.
         marks = [mark for mark in format.think if not any(special in mark for special in format.specials)]
-        self.lines = [] if reasoning is False or format.is_framed else [repeat(literal("\n"), 0, MOST_LINES)]
+        self.lines = (
+            [] if reasoning is False or format.marks_answers else [repeat(literal("\n"), 0, MOST_LINES)]
+        )
         """Line ends after the reasoning, which do not belong to the text after them."""
-        self.specials = tuple(dict.fromkeys((*format.specials, *(() if format.is_framed else marks))))
+        self.specials = tuple(dict.fromkeys((*format.specials, *(() if format.marks_answers else marks))))
 
     def thought(self, most: int | None, most_tokens: int | None) -> Body:
         """Return the reasoning with its markers, of at most so many characters and tokens."""
@@ -72,6 +74,11 @@ class TurnParts:
         opened = EMPTY if self.reasoning == "opened" else pieces(begin, self.specials)
         whole = sequence_of((opened, inside, pieces(end, self.specials), lines))
         return choice_of((EMPTY, whole)) if self.reasoning == "optional" else whole
+
+    def reply(self, parts: Sequence[Body]) -> Body:
+        """Return what follows the reasoning, one of these, with the markers around it."""
+        begin, end = self.format.reply
+        return sequence_of((pieces(begin, self.specials), choice_of(parts), pieces(end, self.specials)))
 
     def answer(self, constraint: Constraint | None) -> Body:
         """Return the final answer with its markers. Raises `OptionError` if it may begin as a call does."""

@@ -1,4 +1,4 @@
-"""Reasoning of families that write it, and the answer, between markers of their own: gpt-oss, Cohere, Kimi K3."""
+"""Reasoning of families that write it, and the answer, between markers of their own: gpt-oss, Cohere, Kimi, Hunyuan."""
 
 from __future__ import annotations
 
@@ -33,11 +33,15 @@ TEMPLATES = {
     "kimi_k3": "{%- macro tag(name) %}{{- '<|open|>' + name + '<|sep|>' }}{%- endmacro %}{#- <|close|> #}"
     + USERS
     + "{{- tag('think' if thinking is not false else 'response') }}",
+    "hunyuan_a13b": USERS
+    + "{#- <tool_calls>[ #}{{- '<|extra_0|>' }}"
+    + "{%- if enable_thinking is false %}{{- '<think>\n\n</think>\n' }}{%- endif %}",
 }
 OFF: dict[str, dict[str, Any]] = {
     "harmony": {"structgen": {"reasoning": False}},
     "cohere_command": {"chat_template_kwargs": {"reasoning": False}},
     "kimi_k3": {"chat_template_kwargs": {"thinking": False}},
+    "hunyuan_a13b": {"chat_template_kwargs": {"enable_thinking": False}},
 }
 ANSWER = '{"colour": "red"}'
 
@@ -54,7 +58,8 @@ def turn_of(name: str, thought: str | None, answer: str, *, is_off: bool = False
     begin, end = format.think
     opened = name == "kimi_k3"
     text = "" if thought is None else ("" if opened else begin) + thought + end
-    return text + ("" if opened and is_off else format.answer[0]) + answer + format.answer[1]
+    begin, end = format.reply if format.reply[0] else format.answer
+    return text + ("" if opened and is_off else begin) + answer + end
 
 
 def allows(request: CompletionRequest, text: str) -> bool:
@@ -68,13 +73,16 @@ def test_formats_are_read_from_templates(model: Any) -> None:
     def found(name: str, **variables: Any) -> ReasoningFormat | None:
         return ChatTemplate(with_template(model, TEMPLATES[name])).reasoning_format(variables)
 
-    for name in ("harmony", "cohere_command"):
+    for name in ("harmony", "cohere_command", "hunyuan_a13b"):
         format = FORMATS[name]
         assert found(name) == ReasoningFormat(*format.think, optional=True, frame=format)
     cohere, kimi = FORMATS["cohere_command"], FORMATS["kimi_k3"]
     assert found("cohere_command", reasoning=False) == ReasoningFormat(
         *cohere.think, frame=cohere, is_off=True
     )
+    hunyuan = FORMATS["hunyuan_a13b"]
+    off = found("hunyuan_a13b", enable_thinking=False)
+    assert off == ReasoningFormat(*hunyuan.think, frame=hunyuan, is_off=True)
     assert found("kimi_k3") == ReasoningFormat("", kimi.think[1], frame=kimi)
     assert found("kimi_k3", thinking=False) == ReasoningFormat(
         *kimi.think, frame=kimi, is_off=True, is_answer_opened=True

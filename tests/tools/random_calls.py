@@ -15,7 +15,14 @@ MARKERS = sorted(
     {
         text
         for format in FORMATS.values()
-        for text in (*format.specials, format.marker, format.end, format.between or "", *format.think)
+        for text in (
+            *format.specials,
+            format.marker,
+            format.end,
+            format.between or "",
+            *format.think,
+            *format.reply,
+        )
         if text
     }
     | {
@@ -25,6 +32,10 @@ MARKERS = sorted(
         "true",
         '"}',
         "')]",
+        "it's",
+        "\\",
+        "None",
+        "=1, a",
         "\n",
         "{{",
         "$name",
@@ -155,7 +166,9 @@ def tool_calls(
 def _free_texts(format: ToolFormat) -> st.SearchStrategy[str]:
     """Return texts without markers, but with beginnings of them."""
     marks = [
-        mark for mark in (*format.specials, format.marker, *format.think, format.opening) if len(mark) > 1
+        mark
+        for mark in (*format.specials, format.marker, *format.think, *format.reply, format.opening)
+        if len(mark) > 1
     ]
     beginnings = st.sampled_from(marks).map(lambda mark: mark[:-1])
     return st.lists(st.one_of(st.text("aé {}[]<|\n", max_size=6), beginnings), max_size=2).map("".join)

@@ -101,6 +101,14 @@ def test_each_format_cites_its_source(name: str) -> None:
         ({"think": ("<think>", "so <run")}, "needs to begin with one of specials"),
         ({"arguments": "bare", "quote": "{"}, "quote, '{'"),
         ({"arguments": "bare", "quote": '""'}, "begins and ends alike"),
+        ({"arguments": "keywords"}, "needs '\\)' after \\$arguments"),
+        ({"margin": "x"}, "margin is white space"),
+        ({"margin": "\n", "end": "<run id=x"}, "may begin as the next call does"),
+        ({"reply": ("<a>", "")}, "reply needs two texts"),
+        ({"reply": ("<a>", "</a>")}, "the end of reply contains none of specials"),
+        ({"reply": ("<a>", "<run")}, "calls may begin as reply ends"),
+        ({"reply": ("<think>\n", "</run>")}, "reply may begin as the reasoning does"),
+        ({"reply": ("<a>", "</run>"), "say": ("<s>", "</s>")}, "reply excludes at_start and the markers"),
     ],
 )
 def test_descriptions_without_a_parser_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -158,7 +166,9 @@ ELEMENTS = st.lists(
     call=st.one_of(CALLS, CALLS.map(lambda pieces: ["<run", *pieces, "$name", ">"])),
     after=st.sampled_from([")", ")</run>", "</run>", "\n", "", "<"]),
     texts=st.tuples(*[st.sampled_from(["", "\n", "<run", "</all>", "\nend"])] * 2),
-    arguments=st.sampled_from(["json", "python", "xml", "bare"]),
+    arguments=st.sampled_from(["json", "python", "keywords", "xml", "bare"]),
+    reply=st.sampled_from([("", ""), ("<a>", "</a>"), ("\n", "\n</a>")]),
+    margin=st.sampled_from(["", "\n"]),
     seed=st.integers(0, 99),
 )
 @settings(
@@ -166,7 +176,14 @@ ELEMENTS = st.lists(
     suppress_health_check=[HealthCheck.filter_too_much],
 )
 def test_each_description_is_refused_or_read(
-    data: st.DataObject, call: list[str], after: str, texts: tuple[str, str], arguments: str, seed: int
+    data: st.DataObject,
+    call: list[str],
+    after: str,
+    texts: tuple[str, str],
+    arguments: str,
+    reply: tuple[str, str],
+    margin: str,
+    seed: int,
 ) -> None:
     more: dict[str, Any] = {}
     if arguments == "xml":
@@ -175,13 +192,16 @@ def test_each_description_is_refused_or_read(
         )
         types = dict.fromkeys(("number", "boolean", "null", "array", "object"), "j")
         shown = {"string": "s", **types} if "$type" in pieces else {}
-        more["style"] = XmlStyle("x", "".join(pieces), types=shown, never=("<p", "</", "<run"))
+        between = data.draw(st.sampled_from(["", "\n", "<p", ", "]))
+        more["style"] = XmlStyle(
+            "x", "".join(pieces), types=shown, never=("<p", "</", "<run"), between=between
+        )
     if arguments == "bare":
         more["quote"] = data.draw(st.sampled_from(["<q>", "''", "|", "-"]))
     try:
         format = ToolFormat(
             "drawn", "", "".join([*call, "$arguments", after]), "<run", between=texts[0], end=texts[1],
-            arguments=arguments, specials=("<run",), **more,  # type: ignore[arg-type]
+            arguments=arguments, specials=("<run", "</a>"), reply=reply, margin=margin, **more,  # type: ignore[arg-type]
         )  # fmt: skip
     except OptionError:
         reject()

@@ -13,7 +13,7 @@ from structgen.errors import OutputInvalid
 from structgen.tools import FORMATS, ToolTurn, tools
 from structgen.tools.partial_turn import PartialTurn
 
-from .turns import TWO_CALLS, fits
+from .turns import TWO_CALLS, answer_markers, fits
 from .walks import DEFINITION, FUNCTIONS, plain, walk, weather, with_specials
 
 
@@ -124,7 +124,7 @@ def test_an_answer_of_a_schema_may_hold_what_begins_calls(name: str) -> None:
     answer = sg.json_schema({**schema, "additionalProperties": False}, whitespace="json.dumps")
     turn = tools([weather], format=name, answer=answer)
     written = json.dumps({"name": f"x{opening}weather"}, ensure_ascii=False)
-    text = format.answer[0] + written + format.answer[1]
+    text = written.join(answer_markers(format))
     assert fits(turn, text)
     assert agrees(turn, text, random.Random(0)).text == written
     called = TWO_CALLS[name] if format.between is None else None

@@ -19,6 +19,7 @@ from .turns import TWO_CALLS, fits
 from .walks import FUNCTIONS
 
 ROME = ToolCall("weather", {"city": "Rome", "days": 2})
+STOP = ToolCall("stop", {})
 OFF = ToolCall("switch", {"on": False})
 
 VECTORS: dict[str, list[tuple[Any, str, AssistantTurn]]] = {
@@ -173,14 +174,79 @@ VECTORS: dict[str, list[tuple[Any, str, AssistantTurn]]] = {
     ],
     "hunyuan_a13b": [
         (
+            True,
+            "<think>\nLook.\n</think>\n<answer>\n"
+            '<tool_calls>[{"name": "weather", "arguments": {"city": "Rome", "days": 2}}, '
+            '{"name": "switch", "arguments": {"on": false}}]</tool_calls>\n</answer>',
+            AssistantTurn("", (ROME, OFF), "Look.\n"),
+        ),
+        (
+            "optional",
+            "<think>\nLook.\n</think>\n<answer>\nDone.\n</answer>",
+            AssistantTurn("Done.", (), "Look.\n"),
+        ),
+        ("optional", "<think>\n\n</think>\n<answer>\nDone.\n</answer>", AssistantTurn("Done.", (), "\n")),
+        # After a prompt that ends with empty reasoning.
+        (False, "<answer>\n助手：Done.\n\nYes.\n</answer>", AssistantTurn("助手：Done.\n\nYes.")),
+        (
             False,
-            'I look.<tool_calls>[{"name": "weather", "arguments": {"city": "Rome", "days": 2}}, '
-            '{"name": "switch", "arguments": {"on": false}}]</tool_calls>',
-            AssistantTurn("I look.", (ROME, OFF)),
+            '<answer>\nI look.<tool_calls>[{"name": "stop", "arguments": {}}]</tool_calls>\n</answer>',
+            AssistantTurn("I look.", (STOP,)),
+        ),
+    ],
+    "olmo3": [
+        (
+            False,
+            'I look.<function_calls>weather(city="O\'Brien \\"é\\"", days=2)\nstop()\n'
+            'visit(places=[{"name": "a", "indoors": true}], flags=[false], note=null)</function_calls>',
+            AssistantTurn(
+                "I look.",
+                (
+                    ToolCall("weather", {"city": 'O\'Brien "é"', "days": 2}),
+                    STOP,
+                    ToolCall(
+                        "visit", {"places": [{"name": "a", "indoors": True}], "flags": [False], "note": None}
+                    ),
+                ),
+            ),
         )
     ],
     "pythonic": [(False, '[weather(city="Rome", days=2), switch(on=False)]', AssistantTurn("", (ROME, OFF)))],
 }
+
+
+WITHOUT_ARGUMENTS = {
+    "qwen3_coder": "<tool_call>\n<function=stop>\n</function>\n</tool_call>",
+    "glm45": "<tool_call>stop\n</tool_call>",
+    "glm47": "<tool_call>stop</tool_call>",
+    "minimax_m2": '<minimax:tool_call>\n<invoke name="stop">\n</invoke>\n</minimax:tool_call>',
+    # The published encodings join the elements with line ends, and put one before and one after them.
+    "deepseek_v32": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="stop">\n\n</｜DSML｜invoke>\n'
+    "</｜DSML｜function_calls>",
+    "deepseek_v4": '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="stop">\n\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>',
+    "kimi_k3": "<|open|>response<|sep|><|close|>response<|sep|><|open|>tools<|sep|>"
+    '<|open|>call tool="stop" index="1"<|sep|><|close|>call<|sep|>'
+    "<|close|>tools<|sep|><|close|>message<|sep|>",
+}
+
+
+@pytest.mark.parametrize("name", [name for name, format in FORMATS.items() if format.style is not None])
+def test_calls_without_arguments(name: str) -> None:
+    """Also of a tool whose arguments may all be missing, before and after a call with arguments."""
+
+    def look(a: str = "", b: int = 0) -> None: ...
+
+    text = WITHOUT_ARGUMENTS[name]
+    for given, renamed in ((FUNCTIONS, text), ([look], text.replace("stop", "look"))):
+        turn = tools(given, format=name)
+        assert fits(turn, renamed) and turn.render(turn.read(renamed)) == renamed
+        assert turn.read(renamed).calls[0].arguments == {}
+    turn = tools([look], format=name)
+    calls = tuple(
+        ToolCall("look", arguments) for arguments in ({}, {"b": 1}, {"a": "x", "b": 2}, {"a": "\n"}, {})
+    )
+    for wanted in (calls, calls[1:]):
+        assert turn.read(turn.render(AssistantTurn("", wanted))).calls == wanted
 
 
 @pytest.mark.parametrize(

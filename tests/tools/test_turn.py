@@ -19,7 +19,7 @@ from structgen.errors import OptionError, OutputInvalid, UnsupportedKeyword
 from structgen.tools import FORMATS, AssistantTurn, ToolCall, tools
 from tests.real_tokenizers import NAMES, tokenizer_path
 
-from .turns import TWO_CALLS, fits
+from .turns import TWO_CALLS, answer_markers, fits
 from .walks import DEFINITION, FUNCTIONS, plain, visit, walk, weather, with_specials
 
 PARIS = ToolCall("weather", {"city": "Paris", "days": 2})
@@ -77,14 +77,15 @@ def test_random_walks_parse_and_validate(name: str, choice: str, has_specials: b
 def test_text_before_calls_and_alone(name: str) -> None:
     format = FORMATS[name]
     turn = tools(FUNCTIONS, format=name)
-    begin, end = format.answer
+    begin, end = answer_markers(format)
     assert fits(turn, f"{begin}No tool is needed.{end}")
     assert turn.read(f"{begin}No tool is needed.{end}") == AssistantTurn("No tool is needed.")
     if format.is_framed and not format.say[0]:
         assert not fits(turn, f"I look.{TWO_CALLS[name]}")  # these models write no text before calls
         return
-    calls = TWO_CALLS[name].removeprefix("".join(format.say) if format.says_always else "")
-    said = f"{format.say[0]}I look.{format.say[1]}{calls}"
+    before = "".join(format.say) if format.says_always else format.reply[0]
+    calls = TWO_CALLS[name].removeprefix(before)
+    said = f"{format.reply[0]}{format.say[0]}I look.{format.say[1]}{calls}"
     assert fits(turn, said)  # where text and calls exclude one another it is text
     assert bool(turn.read(said).calls) != format.at_start
     if not format.at_start:
@@ -99,7 +100,7 @@ def test_reasoning(name: str) -> None:
     format = FORMATS[name]
     begin, end = format.think
     thought, calls = f"{begin}Let me see.{end}", TWO_CALLS[name]
-    lines = "" if format.is_framed else "\n\n"
+    lines = "" if format.marks_answers else "\n\n"
     on, optional = (
         tools(FUNCTIONS, format=name, reasoning=kind, max_reasoning=11) for kind in (True, "optional")
     )
@@ -114,8 +115,9 @@ def test_reasoning(name: str) -> None:
     assert opened.read(thought.removeprefix(begin) + calls).reasoning == "Let me see."
     with pytest.raises(OutputInvalid, match="reasoning has no end"):
         on.read(f"{begin}Let me")
-    answer = f"{format.answer[0]}Sure.{format.answer[1]}"
-    assert on.read(thought + answer) == AssistantTurn("Sure.", (), "Let me see.")
+    assert on.read(thought + "Sure.".join(answer_markers(format))) == AssistantTurn(
+        "Sure.", (), "Let me see."
+    )
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -123,12 +125,12 @@ def test_tools_and_a_schema_for_the_answer(name: str) -> None:
     format = FORMATS[name]
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
     turn = tools(FUNCTIONS, format=name, answer=sg.json_schema(schema, whitespace="compact"))
-    answer = f'{format.answer[0]}{{"ok":true}}{format.answer[1]}'
+    answer = '{"ok":true}'.join(answer_markers(format))
     assert fits(turn, answer) and turn.read(answer) == AssistantTurn('{"ok":true}')
     assert fits(turn, TWO_CALLS[name]) and turn.read(TWO_CALLS[name]).calls[0] == PARIS
-    assert not fits(turn, f"{format.answer[0]}Sure.{format.answer[1]}")
+    assert not fits(turn, "Sure.".join(answer_markers(format)))
     alone = tools(FUNCTIONS, format=name, answer="yes", tool_choice="none")
-    assert fits(alone, f"{format.answer[0]}yes{format.answer[1]}") and not fits(alone, TWO_CALLS[name])
+    assert fits(alone, "yes".join(answer_markers(format))) and not fits(alone, TWO_CALLS[name])
 
 
 def test_a_special_token_that_ends_texts_may_end_a_call() -> None:

@@ -243,9 +243,16 @@ def test_an_answer_that_is_not_regular_never_begins_as_calls_do(name: str) -> No
         assert fits(turn, opening + "x") and turn.read(opening + "x") == AssistantTurn(opening + "x")
         return
     for begin, options in ((opening, {}), (f"\n{opening}", {"reasoning": True})):
+        if format.reply[0] and begin != opening:
+            continue  # no line ends come between the reasoning and its marker
         with pytest.raises(OptionError, match="the answer may begin with"):
             tools([weather], format=format, answer=answer(begin), **options)
     tools([weather], format=format, answer=answer(opening), tool_choice="required")
+    if format.reply[0]:
+        turn = tools([weather], format=format, answer=answer(format.think[0]), reasoning="optional")
+        for text in (format.think[0] + "x", f"({format.think[0]}x)"):
+            assert turn.read(text.join(format.reply)) == AssistantTurn(text)
+        return
     with pytest.raises(OptionError, match="the answer may begin with"):
         tools([weather], format=format, answer=answer(format.think[0]), reasoning="optional")
     turn = tools([weather], format=format, answer=answer(f"\n{opening}"))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import structgen as sg
+from structgen.tools import ToolFormat
 
 from .walks import plain
 
-__all__ = ["TWO_CALLS", "fits"]
+__all__ = ["TWO_CALLS", "answer_markers", "fits"]
 
 TWO_CALLS = {
     "hermes": '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>\n'
@@ -63,15 +64,20 @@ TWO_CALLS = {
     '{"name": "switch", "arguments": {"on": true}}]',
     "phi4_mini": 'functools[{"name": "weather", "arguments": {"city": "Paris", "days": 2}}, '
     '{"name": "switch", "arguments": {"on": true}}]',
-    "hunyuan_a13b": '<tool_calls>[{"name": "weather", "arguments": {"city": "Paris", "days": 2}}, '
-    '{"name": "switch", "arguments": {"on": true}}]</tool_calls>',
-    "olmo3": '<function_calls>\nweather(city="Paris", days=2)\nswitch(on=True)\n</function_calls>',
+    "hunyuan_a13b": '<answer>\n<tool_calls>[{"name": "weather", "arguments": {"city": "Paris", "days": 2}}, '
+    '{"name": "switch", "arguments": {"on": true}}]</tool_calls>\n</answer>',
+    "olmo3": '<function_calls>weather(city="Paris", days=2)\nswitch(on=true)</function_calls>',
 }
 
 
 TWO_CALLS["mistral_v3"] = TWO_CALLS["mistral"].replace("[TOOL_CALLS][", "[TOOL_CALLS] [")
 TWO_CALLS["granite31"] = TWO_CALLS["granite3"].replace("<|tool_call|>", "<tool_call>")
 TWO_CALLS["deepseek_v4"] = TWO_CALLS["deepseek_v32"].replace("function_calls", "tool_calls")
+
+
+def answer_markers(format: ToolFormat) -> tuple[str, str]:
+    """Return the texts around an answer without calls."""
+    return format.reply[0] + format.answer[0], format.answer[1] + format.reply[1]
 
 
 def fits(constraint: sg.Constraint, text: str) -> bool:

@@ -81,7 +81,7 @@ def with_specials(name: str) -> sg.Vocabulary:
     """Return `plain` with the special tokens of the format. The end of a harmony call ends a text, as in gpt-oss."""
     format: ToolFormat = FORMATS[name]
     thinks = [mark for mark in format.think if not any(special in mark for special in format.specials)]
-    marks = dict.fromkeys((*format.specials, *(() if format.is_framed else thinks)))
+    marks = dict.fromkeys((*format.specials, *(() if format.marks_answers else thinks)))
     specials = {mark: _END + 1 + place for place, mark in enumerate(marks)}
     ends = [_END, *(specials[mark] for mark in ("<|call|>", "<|return|>") if mark in specials)]
     return sg.Vocabulary.from_tokens([*_BYTES, *[None] * (len(marks) + 1)], ends, specials=specials)
