@@ -86,7 +86,7 @@ def reply_problems(format: ToolFormat) -> list[str]:
         found.append("reply excludes at_start and the markers of answer and say")
     elif not any(special in end and special not in format.marker for special in format.specials):
         found.append("the end of reply contains none of specials, so an answer could contain it")
-    elif end in format.marker or format.marker in end:
+    elif format.marker in end:
         found.append(f"calls may begin as reply ends, with {end!r:.40}")
     elif format.think[0] and (begin.startswith(format.think[0]) or format.think[0].startswith(begin)):
         found.append(f"reply may begin as the reasoning does, with {begin!r:.40}")
