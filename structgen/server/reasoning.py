@@ -135,10 +135,13 @@ class ChatTemplate:
         Args:
             model_name: The name that clients send.
         """
-        config = getattr(getattr(self._model, "model", None), "config", None)
-        own = getattr(config, "name_or_path", "") or ""
-        found = format_of_model(str(own), self.source) or format_of_model(model_name, self.source)
+        found = self._named_format() or format_of_model(model_name, self.source)
         return FORMATS["hermes"] if found is None else found
+
+    def _named_format(self) -> ToolFormat | None:
+        """Return the format of the model's own name or template; None if neither is known."""
+        config = getattr(getattr(self._model, "model", None), "config", None)
+        return format_of_model(str(getattr(config, "name_or_path", "") or ""), self.source)
 
     def reads(self, name: str) -> bool:
         """Return whether the template has a variable of this name."""
@@ -158,8 +161,13 @@ class ChatTemplate:
 
     def _probe(self, variables: Mapping[str, Any]) -> ReasoningFormat | None:
         markers = next((pair for pair in _MARKERS if any(mark in self.source for mark in pair)), None)
-        frames = [format for format in FORMATS.values() if format.marks_answers]
-        if markers is None and not any(_mentions(self.source, format) for format in frames):
+        frames = [
+            format for format in FORMATS.values() if format.is_framed and _mentions(self.source, format)
+        ]
+        named = self._named_format()
+        if named is not None and named.reply[0]:
+            frames.append(named)  # templates leave the markers of `reply` out of earlier turns
+        if markers is None and not frames:
             return None
         try:
             parts = rendered_prompt(self._model, _PROBE, template=variables)
@@ -192,13 +200,8 @@ class ChatTemplate:
 
 
 def _mentions(source: str, format: ToolFormat) -> bool:
-    """Return whether a template may be of this format: it contains the special tokens of the answer's markers.
-
-    The markers of `ToolFormat.reply` are not in the template, which leaves them out of earlier turns.
-    """
+    """Return whether a template may be of this format: it contains the special tokens of the answer's markers."""
     marks = [mark for mark in format.specials if mark in format.answer[0] + format.think[0]]
-    if format.reply[0]:
-        marks = [*format.template_texts, *marks]
     return bool(marks) and all(mark in source for mark in marks)
 
 
@@ -206,8 +209,6 @@ def _in_frame(format: ToolFormat, prompt: str, source: str) -> ReasoningFormat |
     """Return how a turn after this prompt reasons and answers; None if the template is not of this format."""
     (begin, end), answer = format.think, format.answer[0]
     off = ReasoningFormat(begin, end, frame=format, is_off=True)
-    if not _mentions(source, format):
-        return None
     if answer and prompt.endswith(answer.rstrip()):
         return replace(off, is_answer_opened=True)
     if begin and prompt.endswith(begin.rstrip()):
