@@ -15,13 +15,13 @@ from structgen.tools import FORMATS, AssistantTurn, ToolCall, tools
 from .turns import fits
 
 DSML = FORMATS["deepseek_v32"]
+MINIMAX = FORMATS["minimax_m2"].style
+assert MINIMAX is not None
 UNTYPED = replace(
     FORMATS["minimax_m2"],
     name="joined",
     call='<invoke name="$name">$arguments</invoke>',
-    style=replace(
-        FORMATS["minimax_m2"].style, element='<parameter name="$name">$value</parameter>', between=", "
-    ),
+    style=replace(MINIMAX, element='<parameter name="$name">$value</parameter>', between=", "),
 )
 KEYS = ["a", "b", "c", "z1", "z2"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import structgen as sg
 from structgen.errors import OutputInvalid, StructgenError
-from structgen.tools import FORMATS, AssistantTurn, ToolCall, ToolFormat, tools
+from structgen.tools import FORMATS, AssistantTurn, ToolCall, ToolFormat, ToolTurn, tools
 
 from .random_calls import turns
 from .turns import fits
@@ -45,7 +45,7 @@ WRAPPED = [
 ]
 
 
-def read_in_pieces(turn: sg.tools.ToolTurn, text: str, rng: random.Random) -> AssistantTurn:
+def read_in_pieces(turn: ToolTurn, text: str, rng: random.Random) -> AssistantTurn:
     parser = turn.parser()
     while text:
         size = rng.choice((1, 2, 7))
@@ -79,9 +79,9 @@ def test_random_texts_of_the_constraint_are_read(format: ToolFormat) -> None:
     options += [{"answer": sg.regex("[0-9]+"), "reasoning": "optional", "max_reasoning": 5}]
     options += [{"answer": sg.lark('start: "(" start ")" | "</answer>"')}]
     for given_options in options:
-        most = {} if "answer" in given_options else {"max_text": 6}
-        calls = {} if format.between is None else {"max_calls": 2}
-        turn = tools(FUNCTIONS, format=format, **most, **calls, **given_options)
+        most: dict[str, Any] = {} if "answer" in given_options else {"max_text": 6}
+        most |= {} if format.between is None else {"max_calls": 2}
+        turn = tools(FUNCTIONS, format=format, **most, **given_options)
         for seed in range(5):
             rng = random.Random(seed)
             text = walk(turn, plain(), rng)
