@@ -375,6 +375,7 @@ _LISTED: tuple[ToolFormat, ...] = (
         specials=("<tool_calls>", "</tool_calls>", "<think>", "</think>", "<answer>", "</answer>"),
         think=("<think>\n", "</think>\n"),
         reply=("<answer>\n", "\n</answer>"),
+        result="<tool_response>$result</tool_response>",
         source="https://huggingface.co/tencent/Hunyuan-A13B-Instruct (model card); "
         "https://github.com/vllm-project/vllm/blob/main/examples/tool_chat_template_hunyuan_a13b.jinja; "
         "https://github.com/vllm-project/vllm/blob/main/vllm/reasoning/hunyuan_a13b_reasoning_parser.py; "
