@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 import structgen as sg
 from structgen.errors import ConstraintError, LimitExceeded, OptionError, UnsatisfiableFormula
 from structgen.formulas import Formula, all_of, automaton
-from structgen.tools import FORMATS, ToolCall, ToolFormat, tools
+from structgen.tools import FORMATS, AssistantTurn, ToolCall, ToolFormat, tools
+from structgen.tools.rendering import render_turn
 
 from ..oracles.trace_semantics import on_stretch
 from ..strategies.formulas import ATOMS, formulas
+from .turns import answer_markers
 from .walks import FUNCTIONS, plain, walk, with_specials
 
 BYTES = sg.Vocabulary.of_bytes()
@@ -72,15 +74,14 @@ class Twin:
 
 
 def written(format: ToolFormat, word: Word) -> str:
-    before = "".join(format.say) if format.says_always else ""
-    return before + format.write_calls([(name, {}) for name in word])
+    return render_turn(format, AssistantTurn("", tuple([ToolCall(name, {}) for name in word])))
 
 
 def written_start(format: ToolFormat, word: Word) -> str:
     """Return the text up to the point that identifies the last tool, and its arguments begin."""
     text = written(format, word)
     call = "".join(piece for _, piece in format.pieces)
-    after = call.partition("$arguments")[2] + format.end
+    after = call.partition("$arguments")[2] + format.end + format.reply[1]
     arguments = {"json": "{}", "bare": "{}"}.get(format.arguments, "")
     return text.removesuffix(after).removesuffix(arguments)
 
@@ -126,7 +127,7 @@ def test_a_turn_is_accepted_exactly_if_the_order_allows_it(
         assert isinstance(error, UnsatisfiableFormula) or twin.needed(earlier) is not None
         return
     assert answers or calls
-    assert fits(turn, f"{format.answer[0]}Done.{format.answer[1]}") == answers
+    assert fits(turn, "Done.".join(answer_markers(format))) == answers
     start = sg.Matcher(turn, BYTES)
     for length in range(1, 2 if format.between is None else 4):
         for word in itertools.product(ATOMS, repeat=length):
