@@ -121,7 +121,7 @@ $(VLLM_VENV)/.structgen: $(VLLM_VENV)/.vllm pyproject.toml $(CORE_SOURCES)
 	@touch $@
 
 test-vllm: $(VLLM_VENV)/.structgen
-	@$(VLLM_VENV)/bin/python -m pytest -q -W ignore -c /dev/null --rootdir . tests/integrations/test_vllm.py tests/integrations/test_vllm_drafts_served.py tests/integrations/test_vllm_parsers.py
+	@$(VLLM_VENV)/bin/python -m pytest -q -W ignore -c /dev/null --rootdir . tests/integrations/test_vllm.py tests/integrations/test_vllm_sampling.py tests/integrations/test_vllm_drafts_served.py tests/integrations/test_vllm_parsers.py tests/integrations/test_vllm_draft_texts.py
 	@$(VLLM_VENV)/bin/python -m bench.vllm_serving --requests $(VLLM_REQUESTS)
 	@$(VLLM_VENV)/bin/python -m bench.vllm_serving --requests $(VLLM_REQUESTS) --speculation 4
 	@$(VLLM_VENV)/bin/python -m bench.vllm_serving --requests $(VLLM_REQUESTS) --grammar-drafts 8

@@ -26,7 +26,7 @@ from vllm.v1.structured_output.request import StructuredOutputRequest
 
 from structgen.integrations.vllm import backend as plugin
 from structgen.integrations.vllm import checking, patches, register
-from structgen.integrations.vllm.expansion import correct_expansion
+from structgen.integrations.vllm.cpu_sampling import correct_cpu_sampling
 from structgen.models.embedded import embedded_directory
 
 
@@ -78,7 +78,7 @@ def test_each_request_has_its_temperature_where_drafts_are_verified(dtype, monke
     from vllm.v1.sample import rejection_sampler
 
     monkeypatch.setattr(rejection_sampler, "expand_batch_to_tokens", None)
-    correct_expansion()
+    correct_cpu_sampling()
     values, ends = torch.tensor([3, 0, 2, 5], dtype=dtype), torch.tensor([2, 3, 3, 6], dtype=torch.int32)
     found = rejection_sampler.expand_batch_to_tokens(values, ends, 6, 0, 1)
     assert found.dtype == dtype

@@ -1,6 +1,7 @@
 """Drafts in the engine's process, without vLLM: they are allowed, learn, and are counted."""
 
 import random
+from dataclasses import replace
 from time import perf_counter
 
 import pytest
@@ -78,6 +79,16 @@ def test_forced_text_and_the_end_are_drafted():
 
 def test_drafts_have_a_largest_length():
     assert _draft(GrammarDrafts(BYTES, 2), _Served(sg.regex("abcdef"))) == list(b"ab")
+
+
+@pytest.mark.parametrize(("written", "expected"), [(0, b"ab"), (1, b"b"), (2, b""), (3, b"def")])
+def test_drafts_end_before_the_text_may_end(written, expected):
+    """vLLM 0.32 forbids the end of a text after a draft if it was too early before the draft."""
+    drafts = GrammarDrafts(BYTES, 8)
+    served = _Served(sg.regex("abcdef(g)?"))
+    served.accept(list(b"abcdef"[:written]))
+    text = replace(served.text(), min_tokens=3)
+    assert bytes(drafts.draft_all([text])[0][:3]) == expected
 
 
 def test_the_prompt_is_looked_up():

@@ -52,7 +52,7 @@ class GrammarProposer:
     """The class that vLLM's workers load. It leaves the drafting to `GrammarDrafts`."""
 
     def __init__(self, vllm_config: Any) -> None:
-        """Check that the plugin drafts in the engine, and correct the worker's sampler (`expansion`).
+        """Check that the plugin drafts in the engine, and correct the worker's sampler (`cpu_sampling`).
 
         Raises:
             OptionError: The plugin is not loaded, or vLLM's code has no place for drafts.
@@ -64,9 +64,9 @@ class GrammarProposer:
                 "the plugin structgen cannot draft in this vLLM",
                 hint="VLLM_PLUGINS must name structgen, or be unset. The log says what this version of vLLM lacks.",
             )
-        from .expansion import correct_expansion
+        from .cpu_sampling import correct_cpu_sampling
 
-        correct_expansion()
+        correct_cpu_sampling()
 
     def propose(
         self, sampled_token_ids: Sequence[Sequence[int]], *args: Any, **options: Any
@@ -92,6 +92,17 @@ class RequestText:
     """The state of its constraint; None if it has no constraint, or while it reasons."""
     key: Hashable = None
     """Requests with the same key share drafts: the constraint, and who may share. None for one that shares none."""
+    min_tokens: int = 0
+    """Tokens of the answer before which it must not end, as the request's option of that name."""
+
+    @property
+    def most(self) -> int | None:
+        """The largest number of draft tokens; None if there is no limit.
+
+        Until an answer has `min_tokens` tokens, vLLM forbids its end also after the draft, wherever that ends.
+        """
+        rest = self.min_tokens - (len(self.tokens) - self.prompt)
+        return rest - 1 if rest > 0 else None
 
 
 @dataclass
@@ -172,7 +183,7 @@ class GrammarDrafts:
         grows, begin = not self._growing.resting, self.clock()
         least = max(MIN_CHANCE, _WORTH_FRACTION * self.goodput.least_chance(max(1, len(texts))))
         for row, text in zip(rows, texts, strict=True):
-            self._draft(row, text.sequence, least, grows=grows)
+            self._draft(row, text, least, grows=grows)
         if grows and texts:
             self._growing.passed(
                 self.clock() - begin, self._grown_accepted, self.goodput.saved(len(texts)), weighed=True
@@ -195,9 +206,9 @@ class GrammarDrafts:
             self.goodput.costs.note(rows, drafted, self.clock() - begin)
         self._step = 0.0, 0, 0
 
-    def _draft(self, row: _Row, sequence: ConstrainedSequence | None, least: float, *, grows: bool) -> None:
+    def _draft(self, row: _Row, text: RequestText, least: float, *, grows: bool) -> None:
         """Draft after the text of a row, without tokens below the probability `least`."""
-        known = len(row.tokens)
+        known, sequence = len(row.tokens), text.sequence
         row.drafted, row.reach, row.drafted_at, row.grown, row.forced = [], [], known, None, 0
         if sequence is not None and not sequence.is_open:
             return
@@ -208,6 +219,8 @@ class GrammarDrafts:
             row.drafted, row.reach, row.grown = [], [], None
         finally:
             del row.tokens[known:]
+        if text.most is not None:
+            row.cut(text.most)
 
     def _chain(self, row: _Row, sequence: ConstrainedSequence | None, least: float, *, grows: bool) -> None:
         """Draft forced tokens, then what drafters propose, then forced tokens again, and the end if nothing may follow.

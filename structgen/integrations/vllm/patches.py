@@ -355,4 +355,5 @@ def _text_of(manager: Any, request: Any) -> Any:
             key = grammar.key, request.cache_salt
             if manager._get_constraint_bounds(request, ()).grammar_start == 0:
                 sequence = grammar.sequence
-    return RequestText(request, request.all_token_ids, request.num_prompt_tokens, sequence, key)
+    least = getattr(request.sampling_params, "min_tokens", 0)
+    return RequestText(request, request.all_token_ids, request.num_prompt_tokens, sequence, key, least)
