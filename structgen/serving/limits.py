@@ -11,6 +11,8 @@ __all__ = ["DEFAULT_LIMITS", "INSTALL_BYTES", "RequestLimits"]
 
 INSTALL_BYTES = 64 << 10
 """Bytes of a spec for which an automaton may take `RequestLimits.install_seconds` to build."""
+_MOST_LOWERED = 4
+"""A lowered spec counts as at most so many times the size of the spec, rounded up to `INSTALL_BYTES`."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,9 @@ class RequestLimits:
     """Memory that a probe may use beyond its vocabulary, in bytes."""
     install_seconds: float = 0.05
     """CPU time to build the automaton in the serving process, during which no other Python code runs there; for each
-    started 64 KiB of the spec, so that hundreds of tools are not refused on a busy machine. (The OpenAI-compatible
-    server isolates such constraints instead of refusing them: see `isolating_compiler`.)"""
+    started 64 KiB of the spec, or of its lowered form, which is what is built. A busy machine lengthens CPU time, so
+    four times as much is allowed if the core counted no more work. (The OpenAI-compatible server isolates such
+    constraints instead of refusing them: see `isolating_compiler`.)"""
     slow_mask_seconds: float = 0.005
     """CPU time of one mask above which a constraint counts as slow: it gets an engine of its own, or is isolated."""
     max_matcher_processes: int = 16
@@ -58,9 +61,15 @@ class RequestLimits:
     max_pending: int = 256
     """Specs that wait for a probe; more are refused at once."""
 
-    def install_seconds_for(self, size: int) -> float:
-        """Return the CPU time in which the automaton of a spec of `size` bytes must be built."""
-        return self.install_seconds * max(1, -(-size // INSTALL_BYTES))
+    def install_seconds_for(self, size: int, lowered: int = 0) -> float:
+        """Return the CPU time in which an automaton must be built.
+
+        Args:
+            size: The bytes of the spec.
+            lowered: The bytes of its lowered form, if they are known.
+        """
+        parts = max(1, -(-size // INSTALL_BYTES))
+        return self.install_seconds * max(parts, min(-(-lowered // INSTALL_BYTES), _MOST_LOWERED * parts))
 
     def relaxed(self) -> RequestLimits:
         """Return wider limits for a process that receives only specs which met these limits in another process.

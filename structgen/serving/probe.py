@@ -42,6 +42,8 @@ __all__ = [
 _MOST_TOKENS = 24
 """Tokens for which a probe computes masks."""
 _ANY_ROOM = (1 << 63) - 1
+_WORK_SECONDS = 20e-9
+"""Seconds of one unit of the core's work."""
 _MASK_SECONDS = 0.05
 """CPU time after which a probe computes no more masks."""
 _SERVING_LIMITS = {
@@ -146,6 +148,8 @@ class ProbeResult:
     """Wall time of reading, compiling and the masks together."""
     install_seconds: float
     """CPU time to load it in another process: to read the IR and to build the automaton, which holds the GIL."""
+    install_work: float
+    """The work that the core counted for that, in seconds. It is the same on every machine, however busy."""
     slowest_mask: float
     """CPU time of the slowest mask, in seconds. Other work on the machine does not lengthen it."""
     least_tokens: int | None = None
@@ -159,23 +163,29 @@ class ProbeResult:
 
     def pack(self) -> bytes:
         """Return the result as a message."""
-        numbers = [self.seconds, self.install_seconds, self.slowest_mask, self.least_tokens]
+        numbers = [
+            self.seconds,
+            self.install_seconds,
+            self.install_work,
+            self.slowest_mask,
+            self.least_tokens,
+        ]
         content = [self.description, self.lowered is not None, *numbers, self.forms]
         return pack("probe", content, self.lowered or b"")
 
     @classmethod
     def unpacked(cls, content: Any, tail: bytes) -> ProbeResult:
         """Read a message. Raises `Garbled`."""
-        if not isinstance(content, list) or len(content) != 7 or not isinstance(content[0], str):
+        if not isinstance(content, list) or len(content) != 8 or not isinstance(content[0], str):
             raise Garbled("not a probe")
-        seconds, install, slowest, least, forms = content[2:]
-        if not all(type(number) in (int, float) and number >= 0 for number in (seconds, install, slowest)):
+        *times, least, forms = content[2:]
+        if not all(type(number) in (int, float) and number >= 0 for number in times):
             raise Garbled("not the times of a probe")
         if least is not None and type(least) is not int:
             raise Garbled("not the length of a text")
         if not are_forms(forms):
             raise Garbled("not the forms of parameters")
-        return cls(content[0], tail if content[1] is True else None, seconds, install, slowest, least, forms)
+        return cls(content[0], tail if content[1] is True else None, *times, least, forms)
 
 
 def probe_compile(kind: Kind, spec: Any, vocabulary: Vocabulary, limits: RequestLimits) -> ProbeResult:
@@ -183,19 +193,28 @@ def probe_compile(kind: Kind, spec: Any, vocabulary: Vocabulary, limits: Request
     begin = perf_counter()
     constraint = constraint_of(kind, spec, limits, specials=special_names(vocabulary))
     lowered = dump_tree(constraint.lower())
-    started = thread_time()
+    started, work = thread_time(), _core.work_done()
     ir = _deferred(kind, spec, lowered, constraint.describe(), vocabulary, limits).lower()
     try:
         program = vocabulary.engine.compile(ir)
     except _core.LimitError as error:
         raise limit_exceeded(error, constraint.describe()) from None
-    install = thread_time() - started
+    install, work = thread_time() - started, _core.work_done() - work
     if program.empty_parts() is not None:
         compile_constraint(constraint, vocabulary)  # raises the error that explains why
     slowest = _slowest_mask(program, vocabulary)
     least = _least_tokens(program)
     forms = constraint.forms if isinstance(constraint, ToolTurn) else {}
-    return ProbeResult(constraint.describe(), lowered, perf_counter() - begin, install, slowest, least, forms)
+    return ProbeResult(
+        constraint.describe(),
+        lowered,
+        perf_counter() - begin,
+        install,
+        work * _WORK_SECONDS,
+        slowest,
+        least,
+        forms,
+    )
 
 
 def _deferred(

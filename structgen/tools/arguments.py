@@ -21,13 +21,13 @@ from .definitions import Tool
 from .format_texts import ToolFormat
 from .forms import Form
 from .pythonic import keyword_arguments, python_arguments
-from .xml_parameters import xml_arguments
+from .xml_parameters import SharedParameters, xml_arguments
 
 __all__ = ["arguments_of"]
 
 
 def arguments_of(
-    tool: Tool, format: ToolFormat, write: Callable[[str], Body]
+    tool: Tool, format: ToolFormat, write: Callable[[str], Body], shared: SharedParameters
 ) -> tuple[Body, dict[str, Form]]:
     """Return the body of a tool's arguments, and the forms of their values. Errors name the tool.
 
@@ -35,6 +35,7 @@ def arguments_of(
         tool: The tool.
         format: How arguments are written.
         write: Returns the body of a text, which may contain special tokens.
+        shared: What is known of parameters of other tools of the turn.
     """
     try:
         if tool.input is not None and format.arguments == "bare":
@@ -55,7 +56,7 @@ def arguments_of(
         if format.arguments == "bare":
             return bare_arguments(tool, format.quote, write), {}
         assert format.style is not None
-        return xml_arguments(tool, format.style, write)
+        return xml_arguments(tool, format.style, write, shared)
     except (ConstraintError, LimitExceeded) as error:
         parameters = f"the {'parameters' if tool.input is None else 'format'} of {tool.name}"
         if not str(error.where).startswith(parameters):

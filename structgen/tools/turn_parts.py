@@ -33,6 +33,7 @@ from .forms import Form
 from .order import Order
 from .ordered_calls import CallPieces, ordered_calls
 from .partial_turn import MOST_LINES
+from .xml_parameters import SharedParameters
 
 __all__ = ["ReasoningChoice", "TurnParts"]
 
@@ -153,9 +154,10 @@ class TurnParts:
         """Return the parts of a call to each tool."""
         start, middle, end = (sequence_of(part) for part in self._split_call())
         each = {}
+        shared = SharedParameters()
         for tool in called:
             arguments, self.forms[tool.name] = arguments_of(
-                tool, self.format, lambda text: pieces(text, self.specials)
+                tool, self.format, lambda text: pieces(text, self.specials), shared
             )
             each[tool.name] = sequence_of((text_of(tool.name), middle, arguments))
         between = pieces(self.format.between or "", self.specials)

@@ -37,7 +37,8 @@ from structgen.vocabulary import Vocabulary
 
 from .container_rules import ContainerRules
 from .xml_styles import XmlStyle
-from .xml_texts import PLAIN_NAME, XML_NAME, any_string, is_name, padded, template_pieces, white_space
+from .xml_texts import PLAIN_NAME, XML_NAME, any_string, is_name, template_pieces, white_space
+from .xml_values import SharedValues, string_body
 
 __all__ = ["BLANKS", "xml_elements"]
 
@@ -57,6 +58,7 @@ def xml_elements(
     most_blanks: int = BLANKS,
     excluded: Iterable[str] = (),
     write: Callable[[str], Body] = text_of,
+    shared: SharedValues | None = None,
 ) -> tuple[Body, tuple[Rule, ...]]:
     """Return the objects of `schema` in this style, as a body and the rules that it names.
 
@@ -67,6 +69,8 @@ def xml_elements(
         most_blanks: The most white space in one position.
         excluded: Texts that neither names nor values contain.
         write: Returns the body of a text of the style, which may contain special tokens.
+        shared: Values that other arguments in the same text have, too. A message about a value that is JSON then
+            points to the first schema that describes it.
 
     Raises:
         ConstraintError: No object satisfies the schema, or a key cannot be the name of an element.
@@ -74,7 +78,9 @@ def xml_elements(
         LimitExceeded: There are too many keys in any order, or too many alternatives.
     """
     assert not (any_order and style.between)
-    made = _Elements(Shapes(schema, _emptiness()), style, any_order, most_blanks, tuple(excluded), write)
+    made = _Elements(
+        Shapes(schema, _emptiness()), style, any_order, most_blanks, tuple(excluded), write, shared
+    )
     body = made.arguments()
     return body, made.rules.all()
 
@@ -100,6 +106,7 @@ class _Elements:
     most_blanks: int
     excluded: tuple[str, ...]
     write: Callable[[str], Body]
+    shared: SharedValues | None
     rules: ContainerRules = field(default_factory=ContainerRules)
 
     def __post_init__(self) -> None:
@@ -154,10 +161,25 @@ class _Elements:
 
     def _value(self, value: Conjunction, kinds: tuple[str, ...]) -> Body | None:
         """Return the values of these types, which are written alike; None if other types are, too."""
-        if kinds == ("string",):
-            return self._string(self.shapes.strings(value))
         if kinds[0] in self.style.nested:
             return self.rules.name(kinds[0], value)
+        if self.shared is None or not (kinds == ("string",) or self.shared.shares_json):
+            return self._new_value(value, kinds)
+        content = self.shapes.content(value)
+        if content is not None:
+            content = (
+                content,
+                kinds,
+                self.style.name,
+                self.excluded,
+                self.most_blanks,
+                self.shapes.constraint.options,
+            )
+        return self.shared.body(content, self.shapes, lambda: self._new_value(value, kinds))
+
+    def _new_value(self, value: Conjunction, kinds: tuple[str, ...]) -> Body | None:
+        if kinds == ("string",):
+            return self._string(self.shapes.strings(value))
         if not self.style.types and self.shapes.strings(value) == TEXT:
             return None  # any text is a string
         json = self.shapes.json(value, kinds)
@@ -170,9 +192,7 @@ class _Elements:
             return None
         if strings == TEXT:
             return any_string(self.never)
-        if self.style.is_padded:
-            strings = padded(strings)
-        return ("text", intersect([strings, without(self.never)]))
+        return string_body(strings, self.never, is_padded=self.style.is_padded)
 
     def _array(self, shape: ArrayShape, name: str) -> Body:
         """Return the items: a rule for each position after which the array may end."""

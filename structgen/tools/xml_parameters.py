@@ -15,15 +15,17 @@ model servers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import cached_property
 
 from structgen import _core
-from structgen.constraints.base import IR, Constraint
 from structgen.constraints.composition import Composition, body_of
 from structgen.constraints.expressions import NOTHING, alternate, complement, intersect, literal
 from structgen.constraints.failures import limit_exceeded
 from structgen.constraints.json_schema.constraint import part_of_schema
-from structgen.constraints.json_schema.strings import restrict_types, string_language
+from structgen.constraints.json_schema.nodes import TYPES
+from structgen.constraints.json_schema.shapes import Shapes
+from structgen.constraints.json_schema.strings import restrict_types
 from structgen.constraints.occurrences import without
 from structgen.errors import ConstraintError
 from structgen.ir.grammar import Body
@@ -36,26 +38,34 @@ from .forms import Form
 from .parameters import WRITTEN, constraint_at, parameters_of
 from .xml_elements import xml_elements
 from .xml_styles import XmlStyle
+from .xml_values import SharedValues, string_body
 
-__all__ = ["xml_arguments"]
+__all__ = ["SharedParameters", "xml_arguments"]
 
 _NULL = "null"
 
 
-def xml_arguments(tool: Tool, style: XmlStyle, write: Callable[[str], Body]) -> tuple[Body, dict[str, Form]]:
+def xml_arguments(
+    tool: Tool, style: XmlStyle, write: Callable[[str], Body], shared: SharedParameters
+) -> tuple[Body, dict[str, Form]]:
     """Return every element, in the order in which the parameters are declared, and the form of each value.
 
     Args:
         tool: The tool.
         style: How elements are written.
         write: Returns the body of a text of the style, which may contain special tokens.
+        shared: What is known of parameters of other tools of the turn.
     """
     if tool.input is not None:
         return _custom(tool, tool.input, style, write)
     if not style.types:
-        return _untyped(tool, style, write)
+        return _untyped(tool, style, write, shared)
     body, rules = xml_elements(
-        part_of_schema(tool.parameters, (), **WRITTEN), style, most_blanks=0, write=write
+        part_of_schema(tool.parameters, (), **WRITTEN),
+        style,
+        most_blanks=0,
+        write=write,
+        shared=shared.values,
     )
     return (body_of(Composition(body, f"arguments of {tool.name}", rules)) if rules else body), {}
 
@@ -75,10 +85,11 @@ def _never(style: XmlStyle) -> tuple[str, ...]:
     return tuple(dict.fromkeys((style.end.strip(), *style.never)))
 
 
-def _untyped(tool: Tool, style: XmlStyle, write: Callable[[str], Body]) -> tuple[Body, dict[str, Form]]:
+def _untyped(
+    tool: Tool, style: XmlStyle, write: Callable[[str], Body], shared: SharedParameters
+) -> tuple[Body, dict[str, Form]]:
     parts = []
     forms: dict[str, Form] = {}
-    engine = Vocabulary.of_bytes().engine  # not shared: what it compiles would stay in its caches
     before, _, after = style.without_gaps.partition("$value")
     never = _never(style)
     for name, _, required in parameters_of(tool, "XML"):
@@ -86,34 +97,68 @@ def _untyped(tool: Tool, style: XmlStyle, write: Callable[[str], Body]) -> tuple
             raise ConstraintError(
                 f"{name!r:.60} is no name of an element", where=f"the parameters of {tool.name}"
             )
-        constraint = constraint_at(tool, ("properties", name))
-        forms[name] = _form(constraint.lower(), engine)
-        value = _value(constraint, forms[name], never)
+        shapes = Shapes(constraint_at(tool, ("properties", name)))
+        forms[name], value = shared.parameter(shapes, never)
         parts.append((sequence_of((write(before.replace("$name", name)), value, write(after))), required))
     if style.between:
         return listed(parts, write(style.between)), forms
     return sequence_of([part if required else choice_of((EMPTY, part)) for part, required in parts]), forms
 
 
-def _value(constraint: Constraint, form: Form, never: tuple[str, ...]) -> Body:
-    if form == "json":
-        return body_of(constraint)
-    strings = [string_language(constraint.lower()), without(never)]
+class SharedParameters:
+    """What is known of the parameters of one turn: parameters with equal schemas are judged, and compiled, once."""
+
+    def __init__(self) -> None:
+        self.values = SharedValues(shares_json=False)
+        self._forms: dict[Hashable, tuple[Shapes, Form, Body | None]] = {}
+
+    @cached_property
+    def _engine(self) -> _core.Engine:
+        # Not that of a shared vocabulary: what it compiles would stay in its caches.
+        return Vocabulary.of_bytes().engine
+
+    def parameter(self, shapes: Shapes, never: tuple[str, ...]) -> tuple[Form, Body]:
+        """Return the form of the values of a schema, and their body.
+
+        Args:
+            shapes: The schema.
+            never: Texts that no string contains.
+        """
+        content = shapes.content(shapes.root)
+        key = (content, never)
+        known = None if content is None else self._forms.get(key)
+        if known is None:
+            form = _form(shapes, self._engine)
+            known = shapes, form, None if form == "json" else _string(shapes, form, never)
+            if content is not None:
+                self._forms[key] = known
+        _, form, body = known
+        # Values that are JSON are not shared: messages about them name their own schema.
+        return form, body_of(shapes.constraint) if body is None else body
+
+
+def _string(shapes: Shapes, form: Form, never: tuple[str, ...]) -> Body:
+    strings = shapes.strings(shapes.root)
     if form == "string":
-        return ("text", intersect(strings))
-    return ("text", alternate([intersect([*strings, complement(literal(_NULL))]), literal(_NULL)]))
+        return string_body(strings, never, is_padded=False) or ("choice", ())
+    null = literal(_NULL)
+    others = intersect([strings, without(never), complement(null)])
+    return ("text", alternate([others, null]))
 
 
-def _form(schema: IR, engine: _core.Engine) -> Form:
+def _form(shapes: Shapes, engine: _core.Engine) -> Form:
     """Return how the values of a schema are written."""
 
     def has(*types: str) -> bool:
+        if not possible & sum(TYPES[name] for name in types):
+            return False
         try:
-            return engine.compile(restrict_types(schema, types)).empty_parts() is None
+            return engine.compile(restrict_types(shapes.constraint.lower(), types)).empty_parts() is None
         except _core.LimitError as error:
             raise limit_exceeded(error, "a parameter") from None
 
-    if string_language(schema) == NOTHING:  # first, since it has a bound of its own
+    possible = shapes.types(shapes.root)
+    if shapes.strings(shapes.root) == NOTHING:  # first, since it has a bound of its own
         return "json"
     if not has("string") or has("boolean", "object", "array", "number"):
         return "json"

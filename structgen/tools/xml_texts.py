@@ -25,7 +25,17 @@ from structgen.constraints.grammar.bodies import EMPTY
 from structgen.constraints.occurrences import without
 from structgen.ir.grammar import Body
 
-__all__ = ["PLAIN_NAME", "XML_NAME", "any_string", "is_name", "padded", "template_pieces", "white_space"]
+__all__ = [
+    "PLAIN_NAME",
+    "XML_NAME",
+    "any_string",
+    "is_name",
+    "lacks",
+    "padded",
+    "template_pieces",
+    "unquoted",
+    "white_space",
+]
 
 _BREAKS = '<>"'
 """Characters that no name of an element contains, in addition to control characters."""
@@ -86,9 +96,47 @@ def any_string(never: tuple[str, ...]) -> Body:
     return ("text", without(never))
 
 
+def lacks(expression: RE, character: str) -> bool:
+    """Return whether it is clear from the parts of an expression that none of its texts contains a character."""
+    known: dict[int, bool] = {}  # by id, since expressions share their parts
+
+    def clear(node: RE) -> bool:
+        found = known.get(id(node))
+        if found is None:
+            found = known[id(node)] = new(node)
+        return found
+
+    def new(node: RE) -> bool:
+        match node[0]:
+            case "literal":
+                return character not in node[1]
+            case "literals":
+                return not any(character in text for text in node[1])
+            case "class":
+                code = ord(character)
+                return not any(low <= code <= high for low, high in node[1])
+            case "concat" | "alternate":
+                return all(map(clear, node[1]))
+            case "intersect":
+                return any(map(clear, node[1]))
+            case "repeat" | "scope":
+                return clear(node[1])
+            case "empty":
+                return True
+        return False
+
+    try:
+        return clear(expression)
+    except RecursionError:
+        return False
+
+
 def padded(strings: RE) -> RE:
     """Return `strings`, each with an optional line end before and after it."""
     line = ("literal", "\n")
+    if lacks(strings, "\n"):
+        optional = repeat(line, 0, 1)
+        return concat([optional, strings, optional])
     no_line_before, no_line_after = complement(concat([line, TEXT])), complement(concat([TEXT, line]))
     return alternate(
         [
@@ -98,3 +146,11 @@ def padded(strings: RE) -> RE:
             intersect([strings, no_line_before, no_line_after]),
         ]
     )
+
+
+def unquoted(strings: RE, never: tuple[str, ...]) -> RE:
+    """Return those of `strings` that contain none of the texts `never`."""
+    first = {text[:1] for text in never}
+    missing = {character for character in first if character and lacks(strings, character)}
+    left = tuple([text for text in never if text[:1] not in missing])
+    return intersect([strings, any_string(left)[1]]) if left else strings

@@ -68,8 +68,8 @@ def _tools(count: int) -> str:
     return json.dumps({"type": "structural_tag", "format": found})
 
 
-def _took(seconds: float) -> ProbeResult:
-    return ProbeResult("a constraint", b"", seconds, seconds, 0.0)
+def _took(seconds: float, work: float | None = None, lowered: int = 0) -> ProbeResult:
+    return ProbeResult("a constraint", b" " * lowered, seconds, seconds, work or seconds, 0.0)
 
 
 def test_the_time_to_build_an_automaton_grows_with_the_spec():
@@ -86,6 +86,22 @@ def test_the_time_to_build_an_automaton_grows_with_the_spec():
         check_build_time(large, _took(0.5), DEFAULT_LIMITS)
     with pytest.raises(LimitExceeded):
         check_build_time(ProbeJob("json_object", "", b"", []), _took(0.051), DEFAULT_LIMITS)
+
+
+def test_a_busy_machine_may_take_longer_for_little_work():
+    job = ProbeJob("structural_tag", _tools(1), b"", [])
+    check_build_time(job, _took(0.19, work=0.04), DEFAULT_LIMITS)
+    for refused in (_took(0.21, work=0.04), _took(0.06, work=0.06), _took(0.06, work=1.0)):
+        with pytest.raises(LimitExceeded, match="install_seconds"):
+            check_build_time(job, refused, DEFAULT_LIMITS)
+
+
+def test_the_lowered_form_counts_up_to_four_times_the_spec():
+    job = ProbeJob("structural_tag", _tools(1), b"", [])
+    for kilobytes, most in ((64, 0.05), (65, 0.1), (256, 0.2), (100_000, 0.2)):
+        check_build_time(job, _took(most - 0.001, lowered=kilobytes << 10), DEFAULT_LIMITS)
+        with pytest.raises(LimitExceeded, match="install_seconds"):
+            check_build_time(job, _took(most + 0.001, lowered=kilobytes << 10), DEFAULT_LIMITS)
 
 
 def test_five_hundred_tools_are_compiled(compiler):

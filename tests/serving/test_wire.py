@@ -89,7 +89,7 @@ def test_an_invalid_error_is_garbled(content: Any) -> None:
 def test_pickles_and_junk_are_garbled(tmp_path: Any) -> None:
     path = tmp_path / "touched"
     draw = random.Random(0)
-    good = pack("probe", ["a pattern", True, 0.1, 0.1, 0.1, None, {}], b"[]")
+    good = pack("probe", ["a pattern", True, 0.1, 0.1, 0.1, 0.1, None, {}], b"[]")
     junk = [
         pickle.dumps(Touch(path)),
         b"",
@@ -115,11 +115,14 @@ def test_pickles_and_junk_are_garbled(tmp_path: Any) -> None:
     [
         None,
         [],
-        [5, True, 0, 0, 0, None],
-        ["x", True, -1, 0, 0, None],
-        ["x", True, "0", 0, 0, None],
-        ["x", True, 0, 0, 0, "5"],
-        ["x", True, 0, 0, 0, None, 1],
+        [5, True, 0, 0, 0, 0, None, {}],
+        ["x", True, -1, 0, 0, 0, None, {}],
+        ["x", True, 0, 0, -1, 0, None, {}],
+        ["x", True, "0", 0, 0, 0, None, {}],
+        ["x", True, 0, 0, 0, 0, "5", {}],
+        ["x", True, 0, 0, 0, 0, None, 1],
+        ["x", True, 0, 0, 0, 0, None, {}, 1],
+        ["x", True, 0, 0, 0, None, {}],
     ],
 )
 def test_an_invalid_probe_result_is_garbled(content: Any) -> None:

@@ -88,6 +88,9 @@ def split_by_end(body: Body, before: str, ends: Iterable[str]) -> dict[str, Body
 
 def _possible_ends(body: Body, before: str, ends: Iterable[str]) -> list[str]:
     """Return the ends that a text of `body` may have, longest first; the last letter rules most of them out."""
+    fixed = _fixed_ends(body)
+    if fixed is not None:
+        ends = [end for end in ends if any(end.endswith(text) or text.endswith(end) for text in fixed)]
     last: dict[str, list[str]] = {}
     for end in ends:
         last.setdefault(end[-1], []).append(end)
@@ -242,6 +245,27 @@ class _Overlap:
             pending += rests - seen
             seen |= rests
         return False, seen
+
+
+def _fixed_ends(body: Body) -> set[str] | None:
+    """Return the possible ends of the texts of a body, as fixed texts; None if they are not known at once."""
+    kind = body[0]
+    if kind == "text":
+        fixed = _fixed_text(body[1], forwards=False)
+        return {fixed} if fixed else None
+    if kind == "named":
+        return _fixed_ends(body[2])
+    if kind == "sequence":
+        return _fixed_ends(body[1][-1]) if body[1] else None
+    if kind != "choice":
+        return None
+    found: set[str] = set()
+    for part in body[1]:
+        fixed_ends = _fixed_ends(part)
+        if fixed_ends is None:
+            return None
+        found |= fixed_ends
+    return found
 
 
 def _fixed_text(expression: RE, forwards: bool) -> str:

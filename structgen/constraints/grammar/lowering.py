@@ -19,6 +19,7 @@ from structgen.ir.grammar import Body, Grammar, GrammarIR, Keyword, Terminal
 from .bodies import nesting_error
 from .bracket_depth import Brackets, with_brackets
 from .regular import Regular
+from .separate_text import SeparateText
 from .token_limits import has_limits, with_limits
 from .token_sets import shown_tokens
 
@@ -114,6 +115,8 @@ def _terminal(leaf: Body, lexed: dict[str, Terminal], names: dict[int, str]) -> 
     if kind == "tokens":
         return "tokens", shown_tokens(content), content, 0
     constraint: Constraint = content
+    if isinstance(constraint, SeparateText):
+        return "text", "", constraint.expression, 0
     return "constraint", constraint.describe(), constraint.lower(), 0
 
 

@@ -18,8 +18,9 @@ Cost: alternatives inside alternatives multiply, and so do overlapping patterns 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from structgen import _core
@@ -40,7 +41,7 @@ from structgen.ir.schema import SchemaIR
 from .constraint import JsonSchemaConstraint
 from .extracting import extract_part
 from .nodes import ALL_TYPES, TYPES, nodes_of_same_value
-from .strings import string_language
+from .strings import StringLanguages, string_language
 
 __all__ = ["ArrayShape", "Conjunction", "Member", "ObjectShape", "Shapes", "Undeclared"]
 
@@ -52,6 +53,8 @@ _MAX_MATCHES = 500_000
 """Limit on the number of keys times the patterns that each is matched against."""
 _MAX_LISTED_NAMES = 64
 """Up to this number, the names that a pattern lists count as declared."""
+_MAX_COMPARED_NODES = 16
+"""Values that take more nodes are not compared with others."""
 _LITERALS = {"null": TYPES["null"], "true": TYPES["boolean"], "false": TYPES["boolean"]}
 
 
@@ -107,12 +110,16 @@ class Shapes:
             constraint: The schema.
             is_empty: Returns whether it is proven that a schema has no value, for branches of ``oneOf``.
         """
-        self._constraint = constraint
+        self.constraint = constraint
         self._is_empty = is_empty
         self._ir: SchemaIR = constraint.lower()[1]
         self._nodes: tuple[Any, ...] = self._ir["nodes"]
         self._types: dict[int, int] = {}
-        self._space = _core.RegexSpace()
+        self._languages = StringLanguages(self._nodes)
+
+    @cached_property
+    def _space(self) -> _core.RegexSpace:
+        return _core.RegexSpace()
 
     @property
     def root(self) -> Conjunction:
@@ -178,7 +185,22 @@ class Shapes:
         """Return the strings among the values, without quotes and escapes."""
         if not self.types(value) & TYPES["string"]:
             return NOTHING
+        if len(value) == 1:
+            return self._languages.of_node(value[0])
         return string_language(self._part(value, ALL_TYPES).lower())
+
+    def content(self, value: Conjunction) -> Hashable | None:
+        """Return what the schema says of the value, without where it says so; equal values have equal contents.
+
+        Expressions are compared by identity, so the schema must live as long as the result. None for a value that
+        several nodes describe, or many.
+        """
+        if len(value) != 1:
+            return None
+        nodes = extract_part(self._ir, value[0], {})["nodes"]
+        if len(nodes) > _MAX_COMPARED_NODES:
+            return None
+        return tuple([node if isinstance(node, bool) else _content(node) for node in nodes])
 
     def json(self, value: Conjunction, types: Iterable[str]) -> JsonSchemaConstraint:
         """Return the constraint of the JSON of the values of these types."""
@@ -191,7 +213,7 @@ class Shapes:
         if not value:
             del extra["allOf"]
         ir = extract_part(self._ir, root, extra)
-        return JsonSchemaConstraint(ir, self._constraint.options)
+        return JsonSchemaConstraint(ir, self.constraint.options)
 
     # Objects.
 
@@ -417,6 +439,19 @@ class _KeyRules:
         text = _utf8(name)
         found += [node_id for _, compiled, node_id in self.patterns if self._space.matches(compiled, text)]
         return found or ([] if self.others is None else [self.others])
+
+
+def _content(node: Mapping[str, Any]) -> Hashable:
+    """Return the keywords of a node without its pointer, with the identities of its expressions."""
+    found: list[Hashable] = []
+    for key, value in node.items():
+        if key in ("pattern", "format"):
+            found.append((key, id(value)))
+        elif key == "patternProperties":
+            found.append((key, tuple([(id(pattern), node_id) for pattern, node_id in value])))
+        elif key != "pointer":
+            found.append((key, value))
+    return tuple(found)
 
 
 def _utf8(name: str) -> bytes:

@@ -31,7 +31,7 @@ from structgen.ir.schema import SchemaIR
 
 from .nodes import TYPES
 
-__all__ = ["restrict_types", "string_language"]
+__all__ = ["StringLanguages", "restrict_types", "string_language"]
 
 _LISTS = ("strings", "numbers", "literals", "values")
 _MAX_PARTS = 50_000
@@ -53,24 +53,29 @@ def restrict_types(schema: IR, types: Iterable[str]) -> IR:
 def string_language(schema: IR) -> RE:
     """Return the strings that satisfy the schema, without quotes and escapes."""
     content: SchemaIR = schema[1]
-    try:
-        return _Strings(content["nodes"]).of(content["root"])[0]
-    except RecursionError:
-        raise LimitExceeded(
-            "the sub-schemas that describe a string are nested too deeply",
-            limit="schema_depth",
-            hint="Use shorter chains of references.",
-        ) from None
+    return StringLanguages(content["nodes"]).of_node(content["root"])
 
 
-class _Strings:
-    """Expressions of nodes with their sizes, each built once."""
+class StringLanguages:
+    """The strings that satisfy the nodes of one schema. The expression of each node is built once."""
 
     def __init__(self, nodes: tuple[Any, ...]) -> None:
         self._nodes = nodes
         self._known: dict[int, tuple[RE, int]] = {}
 
-    def of(self, node_id: int) -> tuple[RE, int]:
+    def of_node(self, node_id: int) -> RE:
+        """Return the strings that satisfy a node, without quotes and escapes. Raises `LimitExceeded`."""
+        try:
+            return self._measured(node_id)[0]
+        except RecursionError:
+            raise LimitExceeded(
+                "the sub-schemas that describe a string are nested too deeply",
+                limit="schema_depth",
+                hint="Use shorter chains of references.",
+            ) from None
+
+    def _measured(self, node_id: int) -> tuple[RE, int]:
+        """Return the expression of a node, and its size."""
         known = self._known.get(node_id)
         if known is None:
             node = self._nodes[node_id]
@@ -91,7 +96,7 @@ class _Strings:
 
         def used(node_id: int) -> RE:
             nonlocal size
-            expression, more = self.of(node_id)
+            expression, more = self._measured(node_id)
             size += more
             return expression
 

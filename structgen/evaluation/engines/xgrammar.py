@@ -60,6 +60,10 @@ class XGrammar:
             raise ValueError(f"XGrammar does not read {notation}")
         return self.start(self._compiler.compile_grammar(source, **options))
 
+    def open_structural_tag(self, tag: str) -> XGrammarSession:
+        """Compile a structural tag, given as JSON, and start its first sequence."""
+        return self.start(self._compiler.compile_structural_tag(tag))
+
     def forget_programs(self) -> None:
         """Replace the compiler, which caches grammars and parts of them."""
         self._compiler = self.module.GrammarCompiler(self.tokenizer, max_threads=1)

@@ -73,6 +73,7 @@ def json_schema(reading: Reading, form: Any, ends: tuple[str, ...], where: str, 
             most_blanks=BLANKS if blanks is None else blanks,
             excluded=excluded,
             write=reading.body,
+            shared=reading.values,
         )
         name = f"arguments in the style {style}"
         return Composition(body, name, rules) if rules else Fragment(body, name)

@@ -14,6 +14,7 @@ from structgen.errors import ConstraintError, LimitExceeded, a_kind
 from structgen.ir.grammar import Body
 from structgen.serving.limits import RequestLimits
 from structgen.serving.structural_tags.fields import text as text_of
+from structgen.tools.xml_values import SharedValues
 
 from .marks import TokenMark, read_mark
 
@@ -33,6 +34,7 @@ class Reading:
         self.formats = formats
         self.count = 0
         names = sorted(filter(None, specials), key=len, reverse=True)
+        self.values = SharedValues(shares_json=True)
         self._bodies: dict[str, Body] = {}
         self.specials = re.compile("|".join(map(re.escape, names))) if names else None
 

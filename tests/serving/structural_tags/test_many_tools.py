@@ -41,6 +41,9 @@ def test_tools_with_the_same_format_are_small():
 
 def test_expressions_are_bounded_as_trees(monkeypatch):
     monkeypatch.setattr(composed, "_TREE_PER_PART", 1)
+    tags = _tools(60)
+    for tag in tags["format"]["tags"]:
+        tag["content"] = {"type": "regex", "pattern": f"({'|'.join(f'[a-c]{n}x*y' for n in range(500))})z"}
     with pytest.raises(LimitExceeded) as caught:
-        constraint_of("structural_tag", _tools(60))
+        constraint_of("structural_tag", tags)
     assert caught.value.limit == "constraint_parts"
