@@ -178,14 +178,16 @@ class ProbeResult:
         """Read a message. Raises `Garbled`."""
         if not isinstance(content, list) or len(content) != 8 or not isinstance(content[0], str):
             raise Garbled("not a probe")
-        *times, least, forms = content[2:]
+        seconds, install, work, slowest, least, forms = content[2:]
+        times = (seconds, install, work, slowest)
         if not all(type(number) in (int, float) and number >= 0 for number in times):
             raise Garbled("not the times of a probe")
         if least is not None and type(least) is not int:
             raise Garbled("not the length of a text")
         if not are_forms(forms):
             raise Garbled("not the forms of parameters")
-        return cls(content[0], tail if content[1] is True else None, *times, least, forms)
+        lowered = tail if content[1] is True else None
+        return cls(content[0], lowered, seconds, install, work, slowest, least, forms)
 
 
 def probe_compile(kind: Kind, spec: Any, vocabulary: Vocabulary, limits: RequestLimits) -> ProbeResult:
