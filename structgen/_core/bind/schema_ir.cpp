@@ -481,6 +481,7 @@ void PlanReader::read_json(Plan &plan, const IrPart &ir, int32_t depth) {
     if (const uint32_t needed = least_nesting(read); needed > most)
       throw LimitError("every value of the schema has containers inside each other, at least " +
                        std::to_string(needed) + " deep; " + std::to_string(most) + " may be open (limit max_depth)");
+  plan.json->prepare_first_key();
 }
 
 void PlanReader::read_counted(Plan &plan, const IrPart &ir, int32_t depth, uint32_t nested) {

@@ -22,6 +22,21 @@ ValueControl *JsonControl::value_excluding(const ValueControl *value, const std:
   return can_hold(f) ? values_.control_of(f) : nullptr;
 }
 
+void JsonControl::prepare_first_key() {
+  if (!root()->first.test('{')) return;
+  ObjectControl *object = open_object(root());
+  if (object->simple) return;
+  const KeyUniverse &keys = *object->universe;
+  Bits seen(keys.words()), allowed(keys.words());
+  objects_.allowed_keys(object, {seen.data(), 0, -1}, allowed.data());
+  const auto first =
+      std::find_if(keys.by_rank.begin(), keys.by_rank.end(), [&](uint32_t key) { return bit(allowed.data(), key); });
+  if (first == keys.by_rank.end()) return;
+  set_bit(seen.data(), *first);
+  const int64_t rank = tables_.table.options().ordered ? keys.rank[*first] : -1;
+  objects_.resolve(objects_.key(object, *first), {seen.data(), 1, rank});
+}
+
 // ---------------------------------------------------------------- reasons why nothing satisfies the schema
 
 std::vector<SchemaId> JsonControl::unsatisfiable_schemas() {

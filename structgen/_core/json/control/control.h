@@ -29,6 +29,10 @@ class JsonControl {
   ValueControl *root() { return values_.control(root_); }
   Formula root_requirement() const { return tables_.obligations[root_].requirement; }
 
+  // Resolves the first declared key of an object that is the whole document and has branches, as the call of one of
+  // many tools. Most texts begin with it, and compiling is no part of a mask that others wait for.
+  void prepare_first_key();
+
   ObjectControl *open_object(ValueControl *value) { return values_.open_object(value); }
   ArrayControl *open_array(ValueControl *value) { return values_.open_array(value); }
   ObjectFrames &objects() { return objects_; }
