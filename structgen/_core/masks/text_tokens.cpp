@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "automaton/unique_items.h"
 
@@ -43,48 +44,25 @@ void add_inside_by_end(MaskBuilder &m, const Fragment &f, uint64_t least, uint64
   }
 }
 
-// Judges tokens that stay inside a text by the room that they leave for a completion.
+// Judges tokens that stay inside a text, one by one, by the room that they leave for a completion.
 class RoomAfter {
  public:
-  RoomAfter(MaskBuilder &m, uint64_t least, uint64_t most) : m_(m), text_(m.text), least_(least), most_(most) {}
+  RoomAfter(MaskBuilder &m, Vocabulary::Node at, TextState start, uint64_t least, uint64_t most)
+      : m_(m), text_(m.text), start_(start), least_(least), most_(most), skip_(m.vocabulary.depth(at)) {}
 
-  // Walks the tokens below a trie node. `sure`: those of at most so many characters without an escape are in the mask
-  // already; -1: none are.
-  void try_below(Vocabulary::Node at, TextState start, int64_t sure) {
-    const Vocabulary &v = m_.vocabulary;
-    std::vector<Place> path(v.longest_token() + 2);  // by depth
-    path[v.depth(at)] = place(start, 0, true);
-    for (Vocabulary::Node n = at + 1; n < v.end(at);) {
-      charge();
-      const Place &before = path[v.depth(n) - 1];
-      const uint8_t b = v.byte(n);
-      const TextState s = (*before.row)[b];
-      const uint32_t characters = before.characters + ((b & 0xc0) != 0x80 && !before.in_escape);
-      const Vocabulary::Node next = v.end(n);
-      const bool without_escape = before.without_escape && b != '\\';
-      const bool is_known = without_escape && int64_t{characters} + v.characters_below(n) <= sure &&
-                            (v.kinds_below(n) & kind_of('\\')) == 0;
-      // A text that leaves too little room leaves too little with more characters, too.
-      if (is_known || s == TextSpace::DEAD || s == TextSpace::LEAVE || !fits(s, characters)) {
-        n = next;
-        continue;
-      }
-      for (const uint32_t id : v.ids(n)) m_.set(id);
-      if (next > n + 1) path[v.depth(n)] = place(s, characters, without_escape);
-      ++n;
+  void decide(uint32_t id) {
+    const std::string_view token = m_.vocabulary.token(id).substr(skip_);
+    charge(1 + token.size() / 8);
+    TextState s = start_;
+    uint32_t characters = 0;
+    for (const char c : token) {
+      characters += (static_cast<uint8_t>(c) & 0xc0) != 0x80 && text_.escape(s) == 0;
+      s = text_.row(s)[static_cast<uint8_t>(c)];
     }
+    if (fits(s, characters)) m_.set(id);
   }
 
  private:
-  struct Place {
-    const TextSpace::TextRow *row;
-    uint32_t characters;
-    bool in_escape, without_escape;  // the last character, and the whole path
-  };
-  Place place(TextState s, uint32_t characters, bool without_escape) {
-    return {&text_.row(s), characters, text_.escape(s) != 0, without_escape};
-  }
-
   bool fits(TextState end, uint32_t characters) {
     const uint64_t key = uint64_t{end} << 32 | characters;
     Known &known = known_[(end * 31 + characters) % known_.size()];
@@ -94,7 +72,9 @@ class RoomAfter {
 
   MaskBuilder &m_;
   TextSpace &text_;
+  const TextState start_;
   const uint64_t least_, most_;
+  const size_t skip_;
   struct Known {
     uint64_t key = 0;  // no token that stays inside ends in state 0
     bool fits = false;
@@ -106,24 +86,38 @@ class RoomAfter {
 // them, and others if their own end allows them.
 void add_inside_by_room(MaskBuilder &m, Vocabulary::Node at, const StringFrame *state, const Fragment &f,
                         uint64_t least, uint64_t most, uint64_t missing) {
-  if (!f.dense && missing == 0) {
+  RoomAfter room(m, at, state->text, least, most);
+  if (!f.dense) {
     for (size_t i = 0; i < f.ids.size(); ++i)
-      if (f.characters[i] <= most) m.set(f.ids[i]);
+      if (f.characters[i] + missing <= most) m.set(f.ids[i]);
+      else if (f.characters[i] <= most && missing > 0) room.decide(f.ids[i]);
     return;
   }
-  RoomAfter room(m, least, most);
-  // After the start of an escape or of tokens, a token adds fewer characters than it has.
-  const bool counts_whole = f.dense && at == Vocabulary::ROOT && m.text.escape(state->text) == 0;
-  if (!counts_whole || most < missing) return room.try_below(at, state->text, -1);
   const size_t words = m.vocabulary.words();
   charge(words / 16);
-  const uint64_t sure = std::min<uint64_t>(most - missing, m.text.longest_characters());
-  const std::vector<uint32_t> &short_enough = m.text.at_most_characters(static_cast<uint32_t>(sure));
+  const auto each_id = [&](size_t w, uint32_t bits) {
+    for (; bits != 0; bits &= bits - 1) room.decide(static_cast<uint32_t>(32 * w + std::countr_zero(bits)));
+  };
+  // After the start of an escape or of tokens, a token adds fewer characters than it has.
+  if (at != Vocabulary::ROOT || m.text.escape(state->text) != 0) {
+    for (size_t w = 0; w < words; ++w) each_id(w, f.bits[w]);
+    return;
+  }
+  const auto at_most = [&](uint64_t characters) -> const std::vector<uint32_t> & {
+    return m.text.at_most_characters(
+        static_cast<uint32_t>(std::min<uint64_t>(characters, m.text.longest_characters())));
+  };
+  // Those that leave enough room in any case, those that leave any room, and those whose characters must be read.
   uint32_t *const out = m.words();
-  for (size_t w = 0; w < words; ++w) out[w] |= f.bits[w] & short_enough[w];
-  if (missing != 0) return room.try_below(at, state->text, static_cast<int64_t>(sure));
+  const std::vector<uint32_t> &allowed = at_most(most);
+  const std::vector<uint32_t> *sure = most >= missing ? &at_most(most - missing) : nullptr;
+  for (size_t w = 0; w < words; ++w) {
+    const uint32_t enough = sure ? f.bits[w] & (*sure)[w] : 0;
+    out[w] |= enough;
+    if (missing > 0) each_id(w, f.bits[w] & allowed[w] & ~enough);
+  }
   for (const uint32_t id : m.text.escaped_tokens())
-    if (test_bit(f.bits.data(), id) && !m.is_set(id) && m.can_read(state, id, 0)) m.set(id);
+    if (test_bit(f.bits.data(), id)) room.decide(id);
 }
 
 // The most characters that complete the text after a token inside it; -1: unknown.

@@ -289,8 +289,13 @@ const std::vector<uint32_t> &TextSpace::at_most_characters(uint32_t n) {
   if (at_most_.size() <= n) at_most_.resize(longest_characters_ + 1);
   if (!at_most_[n]) {
     auto bits = std::make_unique<std::vector<uint32_t>>(vocabulary_->words(), 0);
-    for (uint32_t id = 0; id < vocabulary_->size(); ++id)
-      (*bits)[id >> 5] |= uint32_t{token_characters_[id] <= n} << (id & 31);
+    for (uint32_t id = 0, size = vocabulary_->size(); id < size;) {
+      uint32_t word = 0;
+      const uint32_t first = id;
+      for (const uint32_t end = std::min(size, first + 32); id < end; ++id)
+        word |= uint32_t{token_characters_[id] <= n} << (id - first);
+      (*bits)[first >> 5] = word;
+    }
     for (uint32_t id : escaped_tokens_) (*bits)[id >> 5] &= ~(1u << (id & 31));
     fragment_bytes_ += bits->size() * 4;
     at_most_[n] = std::move(bits);

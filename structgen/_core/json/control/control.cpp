@@ -33,7 +33,7 @@ void JsonControl::prepare_first_key() {
       std::find_if(keys.by_rank.begin(), keys.by_rank.end(), [&](uint32_t key) { return bit(allowed.data(), key); });
   if (first == keys.by_rank.end()) return;
   set_bit(seen.data(), *first);
-  const int64_t rank = tables_.table.options().ordered ? keys.rank[*first] : -1;
+  const int64_t rank = tables_.table.options().ordered ? int64_t{keys.rank[*first]} : -1;
   objects_.resolve(objects_.key(object, *first), {seen.data(), 1, rank});
 }
 
