@@ -12,6 +12,8 @@ namespace {
 // Where a text that is not open lacks at most this number of characters, its tokens are judged by the room that they
 // leave, for each mask again. Where it may lack more, too many tokens would be left to be judged one by one.
 constexpr int64_t FEW_MISSING = 4;
+// A token takes about as long as so many nodes of a walk that shares the beginnings of tokens.
+constexpr uint32_t NODES_OF_A_TOKEN = 8;
 
 // Can a text that has bounds on its length go on from a state, after so many characters more?
 bool fits_after(TextSpace &text, TextState end, uint32_t characters, uint64_t least, uint64_t most) {
@@ -44,25 +46,63 @@ void add_inside_by_end(MaskBuilder &m, const Fragment &f, uint64_t least, uint64
   }
 }
 
-// Judges tokens that stay inside a text, one by one, by the room that they leave for a completion.
+// Judges tokens that stay inside a text by the room that they leave for a completion.
 class RoomAfter {
  public:
   RoomAfter(MaskBuilder &m, Vocabulary::Node at, TextState start, uint64_t least, uint64_t most)
-      : m_(m), text_(m.text), start_(start), least_(least), most_(most), skip_(m.vocabulary.depth(at)) {}
+      : m_(m), text_(m.text), at_(at), start_(start), least_(least), most_(most) {}
 
   void decide(uint32_t id) {
-    const std::string_view token = m_.vocabulary.token(id).substr(skip_);
+    const std::string_view token = m_.vocabulary.token(id).substr(m_.vocabulary.depth(at_));
     charge(1 + token.size() / 8);
     TextState s = start_;
     uint32_t characters = 0;
     for (const char c : token) {
-      characters += (static_cast<uint8_t>(c) & 0xc0) != 0x80 && text_.escape(s) == 0;
-      s = text_.row(s)[static_cast<uint8_t>(c)];
+      const auto b = static_cast<uint8_t>(c);
+      characters += starts_character(b) && text_.escape(s) == 0;
+      s = text_.row(s)[b];
     }
     if (fits(s, characters)) m_.set(id);
   }
 
+  // Decides all tokens in one walk. `sure`: those of at most so many characters without an escape are in the mask
+  // already; -1: none are.
+  void decide_all(int64_t sure) {
+    const Vocabulary &v = m_.vocabulary;
+    std::vector<Place> path(v.longest_token() + 2);  // by depth
+    path[v.depth(at_)] = place(start_, 0, true);
+    for (Vocabulary::Node n = at_ + 1; n < v.end(at_);) {
+      charge();
+      const Place &before = path[v.depth(n) - 1];
+      const uint8_t b = v.byte(n);
+      const TextState s = (*before.row)[b];
+      const uint32_t characters = before.characters + (starts_character(b) && !before.in_escape);
+      const Vocabulary::Node next = v.end(n);
+      const bool without_escape = before.without_escape && b != '\\';
+      const bool is_known = without_escape && int64_t{characters} + v.characters_below(n) <= sure &&
+                            (v.kinds_below(n) & kind_of('\\')) == 0;
+      // A text that leaves too little room leaves too little with more characters, too.
+      if (is_known || s == TextSpace::DEAD || s == TextSpace::LEAVE || !fits(s, characters)) {
+        n = next;
+        continue;
+      }
+      for (const uint32_t id : v.ids(n)) m_.set(id);
+      if (next > n + 1) path[v.depth(n)] = place(s, characters, without_escape);
+      ++n;
+    }
+  }
+
  private:
+  struct Place {
+    const TextSpace::TextRow *row;
+    uint32_t characters;
+    bool in_escape, without_escape;  // the last character, and the whole path
+  };
+  Place place(TextState s, uint32_t characters, bool without_escape) {
+    return {&text_.row(s), characters, text_.escape(s) != 0, without_escape};
+  }
+  static bool starts_character(uint8_t byte) { return (byte & 0xc0) != 0x80; }
+
   bool fits(TextState end, uint32_t characters) {
     const uint64_t key = uint64_t{end} << 32 | characters;
     Known &known = known_[(end * 31 + characters) % known_.size()];
@@ -72,9 +112,9 @@ class RoomAfter {
 
   MaskBuilder &m_;
   TextSpace &text_;
+  const Vocabulary::Node at_;
   const TextState start_;
   const uint64_t least_, most_;
-  const size_t skip_;
   struct Known {
     uint64_t key = 0;  // no token that stays inside ends in state 0
     bool fits = false;
@@ -93,29 +133,25 @@ void add_inside_by_room(MaskBuilder &m, Vocabulary::Node at, const StringFrame *
       else if (f.characters[i] <= most && missing > 0) room.decide(f.ids[i]);
     return;
   }
-  const size_t words = m.vocabulary.words();
-  charge(words / 16);
-  const auto each_id = [&](size_t w, uint32_t bits) {
-    for (; bits != 0; bits &= bits - 1) room.decide(static_cast<uint32_t>(32 * w + std::countr_zero(bits)));
-  };
   // After the start of an escape or of tokens, a token adds fewer characters than it has.
-  if (at != Vocabulary::ROOT || m.text.escape(state->text) != 0) {
-    for (size_t w = 0; w < words; ++w) each_id(w, f.bits[w]);
-    return;
-  }
-  const auto at_most = [&](uint64_t characters) -> const std::vector<uint32_t> & {
-    return m.text.at_most_characters(
-        static_cast<uint32_t>(std::min<uint64_t>(characters, m.text.longest_characters())));
+  if (at != Vocabulary::ROOT || m.text.escape(state->text) != 0 || most < missing) return room.decide_all(-1);
+  const auto at_most = [&](uint64_t n) -> const std::vector<uint32_t> & {
+    return m.text.at_most_characters(static_cast<uint32_t>(std::min<uint64_t>(n, m.text.longest_characters())));
   };
-  // Those that leave enough room in any case, those that leave any room, and those whose characters must be read.
+  const std::vector<uint32_t> &enough = at_most(most - missing), &any = at_most(most);
+  const size_t words = m.vocabulary.words();
+  charge(words / 8);
   uint32_t *const out = m.words();
-  const std::vector<uint32_t> &allowed = at_most(most);
-  const std::vector<uint32_t> *sure = most >= missing ? &at_most(most - missing) : nullptr;
+  std::vector<uint32_t> open(words);  // tokens that leave some room, but perhaps too little
+  size_t count = 0;
   for (size_t w = 0; w < words; ++w) {
-    const uint32_t enough = sure ? f.bits[w] & (*sure)[w] : 0;
-    out[w] |= enough;
-    if (missing > 0) each_id(w, f.bits[w] & allowed[w] & ~enough);
+    out[w] |= f.bits[w] & enough[w];
+    open[w] = f.bits[w] & any[w] & ~enough[w];
+    count += static_cast<size_t>(std::popcount(open[w]));
   }
+  if (count > m.vocabulary.node_count() / NODES_OF_A_TOKEN)
+    return room.decide_all(static_cast<int64_t>(std::min<uint64_t>(most - missing, m.text.longest_characters())));
+  each_bit(open.data(), 0, words, [&](uint32_t id) { room.decide(id); });
   for (const uint32_t id : m.text.escaped_tokens())
     if (test_bit(f.bits.data(), id)) room.decide(id);
 }
