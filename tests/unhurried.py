@@ -44,7 +44,6 @@ def unhurried_processes() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (matcher_process, probe_process):
             patch.setattr(module, "wall_limit", lambda cpu_seconds: HANG_SECONDS)
-            patch.setattr(module, "is_starved", lambda used, seconds: False)
         for starter in (matcher_processes, probe_process):
             patch.setattr(starter, "_START_SECONDS", HANG_SECONDS)
         patch.setattr(matcher_processes, "_FORK_SECONDS", HANG_SECONDS)

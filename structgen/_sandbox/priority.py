@@ -6,15 +6,12 @@ import contextlib
 import os
 import threading
 
-__all__ = ["LOW", "LOWEST", "SlowWork", "is_starved", "lower_priority", "run_when_idle"]
+__all__ = ["LOW", "LOWEST", "SlowWork", "lower_priority", "run_when_idle"]
 
 LOWEST = 19
 """Niceness steps for `lower_priority`: the lowest priority there is."""
 LOW = 10
 """Niceness steps for work that found no idle processor: it gets about a tenth of one next to other work."""
-_LEAST_SECONDS = 2.0
-_LEAST_SHARE = 0.02
-"""A thread that pauses for `SlowWork` leaves it more of a processor than this."""
 
 
 class SlowWork:
@@ -52,16 +49,6 @@ def run_when_idle(pid: int = 0) -> None:
     lower_priority(LOWEST, pid)
     with contextlib.suppress(OSError, AttributeError):
         os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
-
-
-def is_starved(used: float, seconds: float) -> bool:
-    """Return whether processors are hardly ever idle, so that a process of `run_when_idle` would wait in vain.
-
-    Args:
-        used: The CPU time that it has got.
-        seconds: In so much wall time.
-    """
-    return seconds >= _LEAST_SECONDS and used < _LEAST_SHARE * seconds
 
 
 def lower_priority(by: int, pid: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""A queue that gives each client the same share. Of its own items, a client gets those of the lowest level first.
+"""A queue that gives each client the same share.
 
 Source: start-time fair queueing (Goyal, Vin and Cheng, 1997).
 Invariant: a client is charged for what is taken, so an item that is removed costs it nothing.
@@ -27,8 +27,6 @@ class Queued(Generic[T]):
     arrived: float
     """Where the queue was when the item arrived."""
     number: int
-    level: int = 0
-    """Items of a lower level go before others of their client."""
 
 
 class FairQueue(Generic[T]):
@@ -36,7 +34,7 @@ class FairQueue(Generic[T]):
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[int, Queued[T]]] = {}
-        """The items of each client that has any, in the order in which it gets them, by their numbers."""
+        """The items of each client that has any, in order, by their numbers."""
         self._ends: dict[str, float] = {}
         """Where the next item of a client starts at the earliest, if it has any or had more than the others."""
         self._now = 0.0
@@ -46,20 +44,12 @@ class FairQueue(Generic[T]):
     def __len__(self) -> int:
         return self._length
 
-    def put(self, client: str, size: float, what: T, level: int = 0) -> Queued[T]:
+    def put(self, client: str, size: float, what: T) -> Queued[T]:
         """Add an item of a client; `size` is its cost. Returns its entry for `remove`."""
-        entry = Queued(client, size, what, self._now, next(self._numbers), level)
-        its = self._waiting.setdefault(client, {})
-        if its and next(reversed(its.values())).level > level:
-            self._insert(entry)
-        else:
-            its[entry.number] = entry
+        entry = Queued(client, size, what, self._now, next(self._numbers))
+        self._waiting.setdefault(client, {})[entry.number] = entry
         self._length += 1
         return entry
-
-    def has_below(self, level: int) -> bool:
-        """Return whether an item of a lower level waits."""
-        return any(next(iter(its.values())).level < level for its in self._waiting.values())
 
     def remove(self, entry: Queued[T]) -> bool:
         """Remove an item that waits; its client is not charged. Returns False if it was taken already."""
@@ -80,13 +70,9 @@ class FairQueue(Generic[T]):
     def put_back(self, entry: Queued[T]) -> None:
         """Add an item again that was taken in vain, at the place that it had."""
         self.refund(entry)
-        self._insert(entry)
+        its = self._waiting.get(entry.client, {})
+        self._waiting[entry.client] = dict(sorted({**its, entry.number: entry}.items()))
         self._length += 1
-
-    def _insert(self, entry: Queued[T]) -> None:
-        its = [*self._waiting.get(entry.client, {}).values(), entry]
-        its.sort(key=lambda one: (one.level, one.number))
-        self._waiting[entry.client] = {one.number: one for one in its}
 
     def clear(self) -> None:
         """Remove all items."""

@@ -23,7 +23,7 @@ from typing import Any
 from structgen._sandbox.frames import read_frame, write_frame
 from structgen._sandbox.handle import ProcessHandle
 from structgen._sandbox.polling import is_readable, is_writable
-from structgen._sandbox.priority import SlowWork, is_starved
+from structgen._sandbox.priority import SlowWork
 from structgen._sandbox.usage import CpuClock, wall_limit
 from structgen.errors import LimitExceeded
 
@@ -97,8 +97,7 @@ class MatcherProcess:
         Args:
             pickled: The constraint.
             is_wanted: Called repeatedly meanwhile; False ends the process.
-            is_last: No other attempt follows. The first one runs on idle processors. It has half of the least wall
-                time, less if these are rare, and the last one has the rest.
+            is_last: No other attempt follows. The first one has half of the least wall time, the last one the rest.
 
         Raises:
             StructgenError: The constraint is refused.
@@ -107,9 +106,7 @@ class MatcherProcess:
         first = 0.5 * wall_limit(self._limits.compile_seconds)
         most = self._most_seconds("compile_seconds") - first if is_last else first
         try:
-            self._exchange(
-                pickled, "compile_seconds", "to build", is_wanted, STARTED, most, when_idle=not is_last
-            )
+            self._exchange(pickled, "compile_seconds", "to build", is_wanted, STARTED, most)
         except LimitExceeded as error:
             if error.limit == "busy":
                 raise Starved(error) from None
@@ -180,8 +177,6 @@ class MatcherProcess:
         is_wanted: Callable[[], bool],
         reader: AnswerReader,
         most_seconds: float | None = None,
-        *,
-        when_idle: bool = False,
     ) -> Any:
         """Send a message and return the answer.
 
@@ -192,7 +187,6 @@ class MatcherProcess:
             is_wanted: Called repeatedly; False ends the process.
             reader: Reads the answer.
             most_seconds: Wall time to wait; None: all that goes with the limit.
-            when_idle: Give up if processors are hardly ever idle.
         """
         seconds: float = getattr(self._limits, limit)
         if self.has_ended:
@@ -201,9 +195,7 @@ class MatcherProcess:
         try:
             with self._slow_work:
                 self._connection.settimeout(most)
-                wait = self._waiter(
-                    seconds, most_seconds or most, limit, purpose, is_wanted, when_idle=when_idle
-                )
+                wait = self._waiter(seconds, most_seconds or most, limit, purpose, is_wanted)
                 write_frame(self._connection.send, data, lambda: wait(is_writable))
                 frame = read_frame(self._connection.recv, reader.max_bytes, lambda: wait(is_readable))
         except TimeoutError:
@@ -240,14 +232,7 @@ class MatcherProcess:
         return max(wall_limit(getattr(self._limits, limit)), self._queue_seconds)
 
     def _waiter(
-        self,
-        seconds: float,
-        most: float,
-        limit: str,
-        purpose: str,
-        is_wanted: Callable[[], bool],
-        *,
-        when_idle: bool,
+        self, seconds: float, most: float, limit: str, purpose: str, is_wanted: Callable[[], bool]
     ) -> Callable[[Callable[[socket.socket, float], bool]], None]:
         """Return a function that waits until `is_readable` or `is_writable` holds.
 
@@ -256,14 +241,13 @@ class MatcherProcess:
         a long query cannot hold up a client that has disconnected. It raises `LimitExceeded`, or `TimeoutError` after
         `most` seconds of wall time.
         """
-        clock, begin = CpuClock(self.pid), monotonic()
+        clock, deadline = CpuClock(self.pid), monotonic() + most
 
         def wait(condition: Callable[[socket.socket, float], bool]) -> None:
             is_there = False
             while not is_there:
                 is_there = condition(self._connection, _POLL_SECONDS)
-                elapsed = monotonic() - begin
-                if elapsed > most or (when_idle and is_starved(clock.used(), elapsed)):
+                if monotonic() > deadline:
                     raise TimeoutError
                 if not is_wanted():
                     self.kill()

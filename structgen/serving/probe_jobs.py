@@ -43,12 +43,6 @@ class ProbeJob(Generic[Outcome]):
     """Until when it waits for a worker that does not start."""
     is_slow: bool = False
     """Whether it has reserved a worker, as a slow spec."""
-    level: int = 0
-    """The level of its turn; see `FeedbackQueue`."""
-    began: float = 0.0
-    """When its turn began, on the monotonic clock."""
-    used: float = 0.0
-    """CPU time that its turn had used when it had to end."""
     entry: Queued[ProbeJob[Outcome]] | None = None
     """Its place among the slow specs, while it waits there."""
 

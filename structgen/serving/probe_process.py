@@ -19,7 +19,7 @@ from typing import IO, Any
 from structgen._sandbox.frames import MOST_BYTES, read_frame, write_frame
 from structgen._sandbox.handle import ProcessHandle
 from structgen._sandbox.polling import is_readable, is_writable
-from structgen._sandbox.priority import LOW, LOWEST, SlowWork, is_starved, lower_priority, run_when_idle
+from structgen._sandbox.priority import LOW, LOWEST, SlowWork, lower_priority, run_when_idle
 from structgen._sandbox.spawn import end_process, python_command, start_failure, start_python
 from structgen._sandbox.usage import CpuClock, is_child, wall_limit
 from structgen.errors import LimitExceeded
@@ -129,15 +129,13 @@ class ProbeProcess:
             self.kill()
             raise _not_started(reason) from None
 
-    def probe(
-        self, kind: Kind, spec: Any, may_continue: Callable[[float], bool] = lambda used: True
-    ) -> ProbeResult:
+    def probe(self, kind: Kind, spec: Any, may_continue: Callable[[], bool] = lambda: True) -> ProbeResult:
         """Probe a spec.
 
         Args:
             kind: The kind of the spec.
             spec: The spec.
-            may_continue: Called repeatedly with the CPU time so far, once that is more than `quick_seconds`.
+            may_continue: Called repeatedly once the spec has taken more than `quick_seconds` of CPU time.
 
         Raises:
             Preempted: `may_continue` returned False.
@@ -202,7 +200,7 @@ class ProbeProcess:
         if forker is not None:
             end_process(forker)
 
-    def _exchange(self, data: bytes, may_continue: Callable[[float], bool]) -> bytes:
+    def _exchange(self, data: bytes, may_continue: Callable[[], bool]) -> bytes:
         """Return the answer to a request. After an exception, the worker has been replaced or killed."""
         with contextlib.ExitStack() as slow:
             return self._answer(data, may_continue, slow)
@@ -210,7 +208,7 @@ class ProbeProcess:
     def _answer(
         self,
         data: bytes,
-        may_continue: Callable[[float], bool],
+        may_continue: Callable[[], bool],
         slow: contextlib.ExitStack,
         *,
         when_idle: bool = True,
@@ -222,7 +220,7 @@ class ProbeProcess:
         clock, begin = CpuClock(self._pid), monotonic()
         deadline = begin + self._wall_seconds - (0.0 if when_idle else self._idle_seconds)
         self.cpu_seconds = 0.0  # in case the worker is replaced
-        pause, is_slow, slow_since, slow_used = limits.quick_seconds, False, 0.0, 0.0
+        pause, is_slow = limits.quick_seconds, False
         while not is_readable(self._output, pause):
             used = clock.used()
             pause = (
@@ -233,22 +231,19 @@ class ProbeProcess:
             if monotonic() < deadline and used < limits.quick_seconds:
                 continue
             is_late = used >= limits.compile_seconds
-            is_overdue = monotonic() >= deadline
-            if is_late or is_overdue or not may_continue(used):
+            is_starved = monotonic() >= deadline
+            if is_late or is_starved or not may_continue():
                 self._renew()
-                raise TimeoutError if is_late else _Starved if is_overdue else Preempted
+                raise TimeoutError if is_late else _Starved if is_starved else Preempted
             waits_for_idle = when_idle and is_slow and self._slow_work is not None
-            if waits_for_idle and (
-                monotonic() >= begin + self._idle_seconds
-                or is_starved(used - slow_used, monotonic() - slow_since)
-            ):
-                # The machine is hardly ever idle. The rest of the time is left to try again at a low priority. An
+            if waits_for_idle and monotonic() >= begin + self._idle_seconds:
+                # The machine is never idle. The rest of the time is left to try again at a low priority. An
                 # unprivileged process cannot raise its priority again, so a new worker does that.
                 self._renew()
                 return self._answer(data, may_continue, slow, when_idle=False)
             if not is_slow:
                 self._slow_down(slow, when_idle=when_idle)
-                is_slow, slow_since, slow_used = True, monotonic(), used
+                is_slow = True
         answer = self._receive_late(monotonic() + self._wall_seconds)
         if answer.startswith(READY):  # the worker died, and the next one is already there
             raise self._crash(self._adopt(answer))

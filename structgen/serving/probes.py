@@ -2,13 +2,12 @@
 
 Why: if every worker could be busy with a slow spec, hostile specs would hold up all new ones until their time limits.
 What: a spec is slow after `quick_seconds` of CPU time. Half of the workers, but at least one, may be reserved by slow
-specs, for which clients take turns. Those that used least go first, and others make way for them (`FeedbackQueue`). A
-slow spec without a reservation continues only while no other spec waits. The worker of a spec that makes way is killed,
-and the spec is probed again when it can reserve a worker. A spec whose worker does not start waits for one, up to
-`queue_seconds`. A caller that stops waiting (`stop_waiting`) still gets the outcome of a
+specs, for which clients take turns. A slow spec without a reservation continues only while no other spec waits.
+Otherwise its worker is killed, and the spec is probed again when it can reserve a worker. A spec whose worker does not
+start waits for one, up to `queue_seconds`. A caller that stops waiting (`stop_waiting`) still gets the outcome of a
 probe that runs, unless this must make way for others. A spec whose callers have all cancelled leaves the queue; a
 probe of it that runs continues, so that its outcome is known when it is sent again.
-Limit: with one worker, a slow spec reserves this worker, and all others wait until its turn ends.
+Limit: with one worker, a slow spec reserves this worker, and all others wait until its time limit at the latest.
 Invariant: equal specs are probed once at a time; the cache is bounded. Errors are cached unless they are temporary
 (`temporary_errors`), so sending a refused spec again costs nothing. Every future gets a result, at `close` at the
 latest.
@@ -31,7 +30,7 @@ from structgen.errors import LimitExceeded, OptionError, StructgenError
 from structgen.vocabulary import Vocabulary
 
 from .compiler_stats import SECONDS, CompilerStats
-from .feedback_queue import FeedbackQueue
+from .fair_queue import FairQueue
 from .limits import DEFAULT_LIMITS, RequestLimits
 from .probe import ProbeResult, probe_compile, serving_vocabulary
 from .probe_jobs import ProbeFuture, ProbeJob
@@ -80,7 +79,7 @@ class CompileProbes(ABC, Generic[Outcome]):
         self._in_flight: dict[bytes, ProbeJob[Outcome]] = {}
         self._stats = CompilerStats()
         self._jobs: deque[ProbeJob[Outcome]] = deque()
-        self._slow_jobs: FeedbackQueue[ProbeJob[Outcome]] = FeedbackQueue(limits.quick_seconds)
+        self._slow_jobs: FairQueue[ProbeJob[Outcome]] = FairQueue()
         self._queue_seconds = queue_seconds
         self._closing = threading.Event()
         self._reported = ""
@@ -325,10 +324,7 @@ class CompileProbes(ABC, Generic[Outcome]):
     def _next(self) -> ProbeJob[Outcome] | None:
         with self._lock:
             while not self._is_closed:
-                # One worker is left for quick specs, so slow ones have to wait for them only if there is no other.
-                if self._jobs and (
-                    len(self._threads) < 2 or not (self._slow_jobs and self._workers_to_reserve)
-                ):
+                if self._jobs:
                     return _note_start(self._jobs.popleft())
                 if self._slow_jobs and self._workers_to_reserve:
                     job = self._slow_jobs.take()
@@ -341,24 +337,13 @@ class CompileProbes(ABC, Generic[Outcome]):
     def _reserve_worker(self, job: ProbeJob[Outcome]) -> None:
         self._workers_to_reserve -= 1
         job.is_slow = True
-        job.level = max(1, job.level)
 
-    def _release_worker(self, job: ProbeJob[Outcome]) -> None:
-        if job.is_slow:
-            job.is_slow = False
-            self._workers_to_reserve += 1
-
-    def _may_continue(self, job: ProbeJob[Outcome], used: float) -> bool:
-        """Return whether a job that is no longer quick may keep its worker, after so much CPU time."""
+    def _may_continue(self, job: ProbeJob[Outcome]) -> bool:
+        """Return whether a job that is no longer quick may keep its worker."""
         with self._lock:
-            job.used = used
-            if not job.is_slow:
-                if self._slow_jobs or not self._workers_to_reserve:
-                    return not (self._jobs or (self._slow_jobs and self._workers_to_reserve))
+            if not job.is_slow and self._workers_to_reserve:
                 self._reserve_worker(job)
-            others_wait = bool(self._jobs) and len(self._workers) == 1
-            seconds = monotonic() - job.began
-            return self._slow_jobs.may_continue(job.level, used, seconds, others_wait=others_wait)
+            return job.is_slow or not self._jobs
 
     def _finish(self, job: ProbeJob[Outcome], worker: ProbeProcess | None) -> None:
         """Probe the spec, and resolve the futures that wait for it."""
@@ -368,7 +353,7 @@ class CompileProbes(ABC, Generic[Outcome]):
             probe = (
                 probe_compile(job.kind, job.spec, self.vocabulary, self.limits)
                 if worker is None
-                else worker.probe(job.kind, job.spec, lambda used: self._may_continue(job, used))
+                else worker.probe(job.kind, job.spec, lambda: self._may_continue(job))
             )
             outcome = self._install(job, probe)
         except Preempted:
@@ -393,7 +378,6 @@ class CompileProbes(ABC, Generic[Outcome]):
         now = monotonic()
         with self._lock:
             self._stats.preempted += 1
-            self._release_worker(job)
             if self._is_closed:
                 return
             late = [future for future in job.waiting if future.deadline <= now]
@@ -401,8 +385,7 @@ class CompileProbes(ABC, Generic[Outcome]):
             for future in job.waiting:
                 future.started = None
             if job.is_wanted:
-                job.level = self._slow_jobs.level_after(job.level, job.used)
-                job.entry = self._slow_jobs.put(job.client, job.level, job)
+                job.entry = self._slow_jobs.put(job.client, 1.0, job)
                 self._lock.notify()
             else:
                 del self._in_flight[job.key]
@@ -427,7 +410,9 @@ class CompileProbes(ABC, Generic[Outcome]):
         with self._lock:
             if self._is_closed or monotonic() >= job.deadline or not job.is_wanted:
                 return False
-            self._release_worker(job)
+            if job.is_slow:
+                job.is_slow = False
+                self._workers_to_reserve += 1
             for future in job.waiting:
                 future.started = None
             self._jobs.appendleft(job)
@@ -438,7 +423,7 @@ class CompileProbes(ABC, Generic[Outcome]):
     def _resolve(self, job: ProbeJob[Outcome], outcome: Outcome | StructgenError, seconds: float) -> None:
         with self._lock:
             if job.is_slow:
-                self._release_worker(job)
+                self._workers_to_reserve += 1
                 self._lock.notify()
             if self._in_flight.pop(job.key, None) is None:
                 return  # closed meanwhile, and all futures have failed
@@ -489,7 +474,7 @@ def _key(kind: Kind, spec: Any) -> bytes:
 
 
 def _note_start(job: ProbeJob[Outcome]) -> ProbeJob[Outcome]:
-    now = job.began = monotonic()
+    now = monotonic()
     for future in job.waiting:
         future.started = now
     return job

@@ -56,12 +56,12 @@ class ObviousQueue:
     """Every start is worked out from scratch, and what is removed was never there."""
 
     def __init__(self) -> None:
-        self.items: list[tuple[str, int, int, float, int]] = []
+        self.items: list[tuple[str, int, int, float]] = []
         self.ends: dict[str, float] = {}
         self.now = 0.0
 
-    def put(self, client: str, size: int, number: int, level: int) -> None:
-        self.items.append((client, size, number, self.now, level))
+    def put(self, client: str, size: int, number: int) -> None:
+        self.items.append((client, size, number, self.now))
 
     def remove(self, number: int) -> None:
         self.items = [item for item in self.items if item[2] != number]
@@ -70,7 +70,7 @@ class ObviousQueue:
 
     def take(self) -> int:
         ends, starts = dict(self.ends), {}
-        for client, size, number, arrived, _ in sorted(self.items, key=lambda item: (item[4], item[2])):
+        for client, size, number, arrived in self.items:
             starts[number] = max(arrived, ends.get(client, 0.0))
             ends[client] = starts[number] + size
         first = min(self.items, key=lambda item: (starts[item[2]], item[2]))
@@ -80,22 +80,17 @@ class ObviousQueue:
         return first[2]
 
 
-STEPS = st.tuples(
-    st.sampled_from("pprtt"), st.sampled_from("abc"), st.integers(1, 5), st.sampled_from((0, 0, 1, 2))
-)
-
-
-@given(st.lists(STEPS, max_size=60))
+@given(st.lists(st.tuples(st.sampled_from("pprtt"), st.sampled_from("abc"), st.integers(1, 5)), max_size=60))
 def test_the_order_is_that_of_a_queue_without_what_was_removed(
-    steps: list[tuple[str, str, int, int]],
+    steps: list[tuple[str, str, int]],
 ) -> None:
     queue: FairQueue[int] = FairQueue()
     obvious = ObviousQueue()
     entries: list[Queued[int]] = []
-    for step, client, size, level in steps:
+    for step, client, size in steps:
         if step == "p":
-            entries.append(queue.put(client, size, len(entries), level))
-            obvious.put(client, size, len(entries) - 1, level)
+            entries.append(queue.put(client, size, len(entries)))
+            obvious.put(client, size, len(entries) - 1)
         elif step == "r" and entries:
             entry = entries[7 * size % len(entries)]
             queue.remove(entry)
@@ -103,8 +98,6 @@ def test_the_order_is_that_of_a_queue_without_what_was_removed(
         elif step == "t" and queue:
             assert queue.take() == obvious.take()
         assert len(queue) == len(obvious.items)
-        for least in range(4):
-            assert queue.has_below(least) == any(item[4] < least for item in obvious.items)
     while queue:
         assert queue.take() == obvious.take()
     assert not obvious.items and not queue._ends and not queue._waiting
@@ -119,14 +112,6 @@ def test_what_was_removed_costs_nothing_and_takes_no_memory() -> None:
     assert len(queue) == 16 and list(queue._waiting) == ["a"]
     queue.put("b", 1, "b")
     assert "b" in (queue.take(), queue.take())
-
-
-def test_a_client_gets_its_items_of_lower_levels_first() -> None:
-    queue: FairQueue[str] = FairQueue()
-    for name, level in (("a2", 2), ("a1", 1), ("a0", 0), ("a1b", 1)):
-        queue.put("a", 1, name, level)
-    queue.put("b", 1, "b2", 2)
-    assert [queue.take() for _ in range(5)] == ["a0", "b2", "a1", "a1b", "a2"]
 
 
 def test_what_was_taken_in_vain_comes_back_to_its_place() -> None:

@@ -105,20 +105,6 @@ def test_a_slow_spec_does_not_hold_up_others_while_another_process_is_left():
         assert all(isinstance(one.exception(HANG_SECONDS), LimitExceeded) or one.result(0) for one in slow)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_a_slow_spec_that_needs_little_does_not_wait_for_hostile_ones(workers):
-    """All of these are slow. In order of arrival, the last ones would wait until the first ones meet their limit."""
-    limits = RequestLimits(compile_seconds=HANG_SECONDS, quick_seconds=0.02)
-    with SpecChecker(UNLIMITED_BYTES, limits, workers=workers) as checker:
-        hostile = [checker.submit("grammar", SLOW + f' | "{i}x"') for i in range(4)]
-        until(lambda: sum(job.is_slow for job in list(checker._in_flight.values())) >= max(1, workers // 2))
-        for number in range(3):
-            needs_little = [f"(text {word}{number}|[a-z]*)" for word in range(100)]
-            checker.check("regex", "|".join(needs_little))
-        assert not any(one.done() for one in hostile)
-        assert checker.stats.preempted >= 1
-
-
 def test_memory_is_bounded():
     limits = RequestLimits(compile_bytes=8 << 20, compile_seconds=20.0, max_bytes=1 << 24)
     with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
