@@ -1,6 +1,6 @@
 """Compare the answers of `structgen serve` with draft tokens with those without, while clients join and disconnect.
 
-    python -m bench.server_equality [--requests 300] [--hang-ups 100] [--clients 12] [--seed 0]
+    python -m bench.server_equality [--requests 300] [--hang-ups 100] [--clients 12] [--seed 0] [--layers N]
 
 The same mixed requests (`bench.mixed_requests`) go to a server of the embedded model with drafts and to one with
 ``--no-speculation``. Each of the clients pauses for a random time before each request, and the order and the pauses of
@@ -35,6 +35,7 @@ from .clients import Resending, client_of
 from .mixed_requests import ServedRequest, draw_requests
 from .served_answers import AnswerStream, answer_of, differences
 from .server_process import key, model_of, report_batch, serve
+from .shallow_model import serve_shallow
 
 __all__ = ["answers_of_all", "main"]
 
@@ -58,14 +59,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--clients", type=int, default=12)
     parser.add_argument("--pause", type=float, default=0.5, help="mean pause of a client, in seconds")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--layers", type=int, help="serve only so many layers of the embedded model")
     parser.add_argument("--serve", default="", help="options of both servers, in one text")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     requests = draw_requests(options.requests, options.seed)
-    sides = [
-        _measure(requests, options, side, f"{extra} {options.serve}")
-        for side, extra in enumerate(("", "--no-speculation"))
-    ]
+    with serve_shallow(options.layers) as model:
+        sides = [
+            _measure(requests, options, side, f"{model} {extra} {options.serve}")
+            for side, extra in enumerate(("", "--no-speculation"))
+        ]
     faults = _report(requests, *(answers for answers, _ in sides))
     faults += [fault for _, left in sides for fault in left]
     if options.json is not None:

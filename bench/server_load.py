@@ -1,6 +1,6 @@
 """Check and time the answers of `structgen serve` under a load of mixed requests.
 
-    python -m bench.server_load [--requests 2000] [--concurrency 16] [--poison 0.15]
+    python -m bench.server_load [--requests 2000] [--concurrency 16] [--poison 0.15] [--layers N]
     python -m bench.server_load --minutes 30
 
 The command starts a server of the embedded model and stops it at the end, unless ``--url`` names a running one, whose
@@ -28,6 +28,7 @@ from bench.command import argument_parser
 
 from .clients import client_of
 from .server_process import Memory, key, model_of, report_batch, serve, share
+from .shallow_model import serve_shallow
 from .vllm_serving.asking import ask
 from .vllm_serving.cases import Case, draw_case, draw_poison
 
@@ -44,9 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--url", help="a server that runs, with /v1")
     parser.add_argument("--model", help="its model; the only one by default")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--layers", type=int, help="serve only so many layers of the embedded model")
     parser.add_argument("--serve", default="", help="options of structgen serve, in one text")
     options = parser.parse_args(arguments)
-    with serve(options.serve, options.url) as server:
+    with serve_shallow(options.layers) as model, serve(f"{model} {options.serve}", options.url) as server:
         watch = Memory(server.pid)
         figures = asyncio.run(_load(server.url, options, watch))
         figures["memory_mib"] = watch.samples

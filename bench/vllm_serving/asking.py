@@ -26,7 +26,9 @@ __all__ = ["Outcome", "Report", "ask", "ask_all"]
 
 Outcome = Literal["right", "cut", "refused", "stopped", "wrong", "failed"]
 _PROMPT = "Write something short."
-_bytes = Vocabulary.of_bytes()
+_JUDGE_STEPS = 4_000_000_000
+"""Work of one call of the judge, which reads a whole text at once: more than a server spends on it token by token."""
+_bytes = Vocabulary.of_bytes().with_limits(call_steps=_JUDGE_STEPS)
 _LIMITS = frozenset(
     ("automaton_states", "earley_items", "matcher_bytes", "mask_steps", "max_alternatives", "step_seconds")
 )
@@ -115,7 +117,8 @@ async def ask(client: Any, model: str, case: Case) -> tuple[Outcome, str, int]:
     if case.is_poison and not case.may_answer:
         return "wrong", f"it was answered: {text!r:.100}", tokens
     if finish == "length":
-        return ("cut", "", tokens) if _may_begin(case, text) else ("wrong", f"cut off: {text!r:.200}", tokens)
+        may_begin = await asyncio.to_thread(_may_begin, case, text)
+        return ("cut", "", tokens) if may_begin else ("wrong", f"cut off: {text!r:.200}", tokens)
     fault = case.fault(text, calls)
     return ("right", "", tokens) if fault is None else ("wrong", fault, tokens)
 
