@@ -234,8 +234,7 @@ class PartialTurn:
 
     def _rest(self) -> Steps:
         end = "" if self._format is None else self._format.reply[1]
-        yield from self._source.up_to_last(end, self._say)
-        if not self._source.whole.endswith(end):
+        if not (yield from self._source.up_to_last(end, self._say)):
             raise CutOff
 
     def _end(self, wanted: str) -> Steps:

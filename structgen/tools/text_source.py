@@ -199,8 +199,8 @@ class TextSource:
             raise CutOff
         self.position += len(wanted)
 
-    def up_to_last(self, end: str, grow: Grow) -> Steps:
-        """Pass the whole rest on, without `end` if the text ends with it."""
+    def up_to_last(self, end: str, grow: Grow) -> Generator[None, None, bool]:
+        """Pass the whole rest on, without `end` if it ends with that. Returns whether it does."""
         while not self.ends:
             held = 0
             if end:
@@ -208,11 +208,11 @@ class TextSource:
                 held = len(end) if is_whole else _overlap(self.text, self.position, end)
             self.pass_on(len(self.text) - held, grow)
             yield
-        stop = len(self.text)
-        if end and self.text.endswith(end) and stop - len(end) >= self.position:
-            stop -= len(end)
-        self.pass_on(stop, grow)
+        stop = len(self.text) - len(end)
+        ends_so = stop >= self.position and self.text.endswith(end)
+        self.pass_on(stop if ends_so else len(self.text), grow)
         self.position = len(self.text)
+        return ends_so
 
     def characters(self, allowed: str, grow: Grow) -> Steps:
         """Pass on all characters that are among these."""

@@ -109,6 +109,22 @@ def test_turns_need_the_whole_reply(format: ToolFormat, answer: Any) -> None:
         turn.read(called + "x")
 
 
+@pytest.mark.parametrize("answer", [None, sg.regex("[A-Za-z.]*"), sg.lark('start: "D"?')])
+def test_the_texts_of_reply_do_not_overlap(answer: Any) -> None:
+    """The line end of `<answer>\\n` is not also that of `\\n</answer>`."""
+    turn = tools([weather], format=HUNYUAN, answer=answer)
+    assert not fits(turn, "<answer>\n</answer>") and fits(turn, "<answer>\n\n</answer>")
+    for size in (1, 9, 19):
+        parser = turn.parser()
+        for start in range(0, 19, size):
+            parser.feed("<answer>\n</answer>"[start : start + size])
+        parser.finish(is_cut_off=True)
+        assert not parser.is_whole
+    with pytest.raises(OutputInvalid, match="the turn has no end"):
+        turn.read("<answer>\n</answer>")
+    assert turn.read("<answer>\n\n</answer>") == AssistantTurn("")
+
+
 def test_free_text_has_no_end_of_the_reply() -> None:
     turn = tools([weather], format="hunyuan_a13b")
     for text in ("a</answer>b", "a\n</answer>b", "<answer>"):
