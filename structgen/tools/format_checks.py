@@ -88,6 +88,8 @@ def reply_problems(format: ToolFormat) -> list[str]:
         found.append("the end of reply contains none of specials, so an answer could contain it")
     elif format.marker in end:
         found.append(f"calls may begin as reply ends, with {end!r:.40}")
+    elif _has_border(end):
+        found.append(f"the end of reply, {end!r:.40}, begins and ends alike")
     elif format.think[0] and (begin.startswith(format.think[0]) or format.think[0].startswith(begin)):
         found.append(f"reply may begin as the reasoning does, with {begin!r:.40}")
     return found

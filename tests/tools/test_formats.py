@@ -107,6 +107,11 @@ def test_each_format_cites_its_source(name: str) -> None:
         ({"reply": ("<a>", "")}, "reply needs two texts"),
         ({"reply": ("<a>", "</a>")}, "the end of reply contains none of specials"),
         ({"reply": ("<a>", "<run id=</run>")}, "calls may begin as reply ends"),
+        (
+            {"reply": ("```\n", "```"), "specials": ("<run", "```")},
+            "the end of reply, '```', begins and ends",
+        ),
+        ({"reply": ("<a>", "\n</run>\n")}, "the end of reply, .*, begins and ends alike"),
         ({"reply": ("<think>\n", "</run>")}, "reply may begin as the reasoning does"),
         ({"reply": ("<a>", "</run>"), "say": ("<s>", "</s>")}, "reply excludes at_start and the markers"),
     ],
