@@ -51,7 +51,8 @@ class ToolFormat:
     end: str = ""
     """The text after the last call."""
     margin: str = ""
-    """White space that the parser also reads after `begin` and before `end`. The constraint does not allow it."""
+    """White space that the parser also reads after `begin` and before `end`. The constraint does not allow it. With
+    it, `call` begins with a placeholder, so that calls are recognised by `begin`."""
     first_number: int = 0
     """The ``$number`` of the first call of a turn, where `write_calls` counts."""
     at_start: bool = False
@@ -119,8 +120,8 @@ class ToolFormat:
                 isinstance(given, tuple) and all(isinstance(text, str) and text.strip() for text in given)
             ):
                 found.append(f"{field_name} is {given!r:.40}; it is a list of texts, none of them empty")
-        if self.margin and not (self.margin.isspace() and not self.first_text[:1].isspace()):
-            found.append("margin is white space, and the text before $name does not begin with any")
+        if self.margin and not (self.margin.isspace() and not self.first_text):
+            found.append("margin is white space, and with it call begins with a placeholder")
         if not self.think[1]:
             found.append("think needs a text after the reasoning")
         found = found or marker_problems(self)

@@ -103,7 +103,11 @@ def test_each_format_cites_its_source(name: str) -> None:
         ({"arguments": "bare", "quote": '""'}, "begins and ends alike"),
         ({"arguments": "keywords"}, "needs '\\)' after \\$arguments"),
         ({"margin": "x"}, "margin is white space"),
-        ({"margin": "\n", "end": "<run id=x"}, "may begin as the next call does"),
+        ({"margin": "\n"}, "with it call begins with a placeholder"),
+        (
+            {"margin": "\n", "call": "$number:$name$arguments", "begin": "<run id=", "end": "\n1"},
+            "may begin as the next call does",
+        ),
         ({"reply": ("<a>", "")}, "reply needs two texts"),
         ({"reply": ("<a>", "</a>")}, "the end of reply contains none of specials"),
         ({"reply": ("<a>", "<run id=</run>")}, "calls may begin as reply ends"),
@@ -168,7 +172,12 @@ ELEMENTS = st.lists(
 
 @given(
     data=st.data(),
-    call=st.one_of(CALLS, CALLS.map(lambda pieces: ["<run", *pieces, "$name", ">"])),
+    call=st.one_of(
+        CALLS,
+        CALLS.map(lambda pieces: ["<run", *pieces, "$name", ">"]),
+        CALLS.map(lambda pieces: ["$name", ">", *pieces]),
+    ),
+    begin=st.sampled_from(["", "<run", "<run>\n"]),
     after=st.sampled_from([")", ")</run>", "</run>", "\n", "", "<"]),
     texts=st.tuples(*[st.sampled_from(["", "\n", "<run", "</all>", "\nend"])] * 2),
     arguments=st.sampled_from(["json", "python", "keywords", "xml", "bare"]),
@@ -183,6 +192,7 @@ ELEMENTS = st.lists(
 def test_each_description_is_refused_or_read(
     data: st.DataObject,
     call: list[str],
+    begin: str,
     after: str,
     texts: tuple[str, str],
     arguments: str,
@@ -205,8 +215,8 @@ def test_each_description_is_refused_or_read(
         more["quote"] = data.draw(st.sampled_from(["<q>", "''", "|", "-"]))
     try:
         format = ToolFormat(
-            "drawn", "", "".join([*call, "$arguments", after]), "<run", between=texts[0], end=texts[1],
-            arguments=arguments, specials=("<run", "</a>"), reply=reply, margin=margin, **more,  # type: ignore[arg-type]
+            "drawn", "", "".join([*call, "$arguments", after]), "<run", begin=begin, between=texts[0],
+            end=texts[1], arguments=arguments, specials=("<run", "</a>"), reply=reply, margin=margin, **more,  # type: ignore[arg-type]
         )  # fmt: skip
     except OptionError:
         reject()
