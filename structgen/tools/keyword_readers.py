@@ -25,6 +25,7 @@ _OTHER_ESCAPES = {"'": "'", "\n": "", "a": "\\u0007", "v": "\\u000b"}
 """Escapes that only Python has, as text of a JSON string."""
 _HEXADECIMAL = {"x": 2, "u": 4, "U": 8}
 """The number of digits of escapes."""
+_DIGITS = re.compile(r"[0-9A-Fa-f]*")
 _OCTAL = re.compile(r"[0-7]{1,3}")
 
 
@@ -88,23 +89,28 @@ def _string(source: TextSource, quote: str, grow: Grow) -> Steps:
 
 
 def _escape(source: TextSource, grow: Grow) -> Steps:
-    """Read an escape once it is complete. One that neither language has is two characters, as in Python."""
+    r"""Read an escape once it is complete. One that neither language has is two characters, as in Python.
+
+    One exception: ``\N{...}``, a character by its name in Python, also stays as it is written.
+    """
     while len(source.text) < source.position + 2:
         yield from source.more()
     letter = source.text[source.position + 1]
     digits = _HEXADECIMAL.get(letter, 0)
     while len(source.text) < source.position + 2 + digits:
         yield from source.more()
+    written = source.text[source.position + 2 : source.position + 2 + digits]
+    if not _DIGITS.fullmatch(written):
+        raise source.invalid("there is no character with this escape")
     if letter in _OTHER_ESCAPES:
         source.position += 2
         grow(_OTHER_ESCAPES[letter])
     elif letter in _JSON_ESCAPES:
         source.pass_on(source.position + 2 + digits, grow)
     elif digits:
-        start = source.position + 2
-        written = _character(source, source.text[start : start + digits], 16)
-        source.position = start + digits
-        grow(written)
+        shown = _character(source, written, 16)
+        source.position += 2 + digits
+        grow(shown)
     elif letter in "01234567":
         while len(source.text) < source.position + 4 and not source.ends:
             yield

@@ -111,3 +111,23 @@ def test_line_ends_around_the_calls_are_read() -> None:
         assert parser.turn.calls == (call, call)
     with pytest.raises(OutputInvalid, match="no character with this escape"):
         TURN.read(r"<function_calls>f(x='\U00110000')</function_calls>")
+
+
+@pytest.mark.parametrize(
+    "escape", [r"\x+4", r"\x 4", r"\x4 ", r"\x4g", r"\u+123", r"\u1_23", r"\U 000041", r"\U0_0_0_41", "\\x٤٤"]
+)
+def test_escapes_need_digits(escape: str) -> None:
+    for quote in "'\"":
+        literal = quote + escape + quote
+        with pytest.raises(SyntaxError):
+            ast.literal_eval(literal)
+        text = f"<function_calls>f(x={literal})</function_calls>"
+        with pytest.raises(OutputInvalid, match="no character with this escape"):
+            TURN.read(text)
+        parser = TURN.parser()
+        with pytest.raises(OutputInvalid, match="no character with this escape"):
+            list(map(parser.feed, text))
+
+
+def test_names_of_characters_stay_as_they_are_written() -> None:
+    assert read(r"x='\N{BULLET}'") == {"x": r"\N{BULLET}"}
