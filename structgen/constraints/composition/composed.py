@@ -19,6 +19,7 @@ from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.capture_grammar import CaptureGrammar
 from structgen.constraints.grammar.lowered import Lowered
 from structgen.constraints.grammar.lowering import lower
+from structgen.constraints.grammar.separate_text import SeparateText
 from structgen.ir.grammar import Body, Grammar, Rule, subbodies
 
 from .emptiness import accepts_empty
@@ -129,11 +130,15 @@ def _tree_size(bodies: Sequence[Body]) -> int:
             pending.extend(open_parts)
             continue
         own = 1
-        if kind == "text":
-            add_nodes(node[1], seen)
-            total += tree_size(node[1], trees)
-        elif kind == "constraint":
-            own = node[1].tree_size()
+        text = node[1] if kind == "text" else None
+        if kind == "constraint":
+            if isinstance(node[1], SeparateText):
+                text = node[1].expression
+            else:
+                own = node[1].tree_size()
+        if text is not None:
+            add_nodes(text, seen)
+            total += tree_size(text, trees)
         sizes[id(node)] = own + sum(sizes[id(part)] for part in inside)
         pending.pop()
     check_tree_size(total // _TREE_PER_PART)

@@ -39,11 +39,17 @@ def test_tools_with_the_same_format_are_small():
     assert few < 20_000
 
 
-def test_expressions_are_bounded_as_trees(monkeypatch):
+@pytest.mark.parametrize("is_xml", [False, True])
+def test_expressions_are_bounded_as_trees(monkeypatch, is_xml):
     monkeypatch.setattr(composed, "_TREE_PER_PART", 1)
     tags = _tools(60)
-    for tag in tags["format"]["tags"]:
-        tag["content"] = {"type": "regex", "pattern": f"({'|'.join(f'[a-c]{n}x*y' for n in range(500))})z"}
+    branches = "|".join(f"[a-c]{n}x*y" for n in range(500))
+    for index, tag in enumerate(tags["format"]["tags"]):
+        if is_xml:
+            when = {"type": "string", "pattern": f"^({branches})z{index}$"}
+            tag["content"]["json_schema"]["properties"]["when"] = when
+        else:
+            tag["content"] = {"type": "regex", "pattern": f"({branches})z"}
     with pytest.raises(LimitExceeded) as caught:
         constraint_of("structural_tag", tags)
     assert caught.value.limit == "constraint_parts"
