@@ -106,7 +106,11 @@ def _untyped(
 
 
 class SharedParameters:
-    """What is known of the parameters of one turn: parameters with equal schemas are judged, and compiled, once."""
+    """What is known of the parameters of one turn.
+
+    For parameters with equal schemas, the form is decided once, and strings are compiled once. Values that are JSON are
+    not shared.
+    """
 
     def __init__(self) -> None:
         self.values = SharedValues(shares_json=False)

@@ -23,8 +23,8 @@ __all__ = ["SharedValues", "string_body"]
 def string_body(strings: RE, never: tuple[str, ...], *, is_padded: bool) -> Body | None:
     """Return the body of strings without quotes; None if no string is left.
 
-    Unless they are fixed texts, they become a part of its own, which is compiled once, however many elements contain
-    it. As a text, they would become one expression with the texts around them, which differ.
+    Unless they are fixed texts, the strings become a terminal of their own, which is compiled once, however many
+    elements contain it. As a text, they would become one expression with the texts around them, which differ.
 
     Args:
         strings: The strings.
