@@ -12,7 +12,7 @@ __all__ = ["DEFAULT_LIMITS", "INSTALL_BYTES", "RequestLimits"]
 INSTALL_BYTES = 64 << 10
 """Bytes of a spec for which an automaton may take `RequestLimits.install_seconds` to build."""
 _MOST_LOWERED = 4
-"""A lowered spec counts as at most so many times the size of the spec, rounded up to `INSTALL_BYTES`."""
+"""Largest factor by which the lowered form of a spec raises the limit that the spec's own size gives."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,10 @@ class RequestLimits:
     """Memory that a probe may use beyond its vocabulary, in bytes."""
     install_seconds: float = 0.05
     """CPU time to build the automaton in the serving process, during which no other Python code runs there; for each
-    started 64 KiB of the spec, or of its lowered form, which is what is built. A busy machine lengthens CPU time, so
-    four times as much is allowed if the core counted no more work. (The OpenAI-compatible server isolates such
-    constraints instead of refusing them: see `isolating_compiler`.)"""
+    started 64 KiB of the spec, or of its lowered form, which is what is built and counts as at most four times the
+    spec. A busy machine lengthens CPU time. So if the estimated work meets this limit, the CPU time may be four times
+    the limit for the spec alone. (The OpenAI-compatible server isolates such constraints instead of refusing them: see
+    `isolating_compiler`.)"""
     slow_mask_seconds: float = 0.005
     """CPU time of one mask above which a constraint counts as slow: it gets an engine of its own, or is isolated."""
     max_matcher_processes: int = 16

@@ -7,7 +7,7 @@ import pytest
 from structgen.errors import LimitExceeded
 from structgen.serving.compiler import ConstraintCompiler, check_build_time
 from structgen.serving.limits import DEFAULT_LIMITS, RequestLimits
-from structgen.serving.probe import ProbeResult
+from structgen.serving.probe import ProbeResult, probe_compile
 from structgen.serving.probes import ProbeJob
 
 from .specs import BYTES
@@ -94,6 +94,33 @@ def test_a_busy_machine_may_take_longer_for_little_work():
     for refused in (_took(0.21, work=0.04), _took(0.06, work=0.06), _took(0.06, work=1.0)):
         with pytest.raises(LimitExceeded, match="install_seconds"):
             check_build_time(job, refused, DEFAULT_LIMITS)
+
+
+def test_a_busy_machine_and_a_large_lowered_form_do_not_multiply():
+    job = ProbeJob("structural_tag", _tools(1), b"", [])
+    check_build_time(job, _took(0.19, work=0.19, lowered=3 << 20), DEFAULT_LIMITS)
+    with pytest.raises(
+        LimitExceeded, match=r"210 ms to build, more than 200 for \d+ bytes \(3,145,728 in the form"
+    ):
+        check_build_time(job, _took(0.21, work=0.04, lowered=3 << 20), DEFAULT_LIMITS)
+
+
+def test_the_message_states_the_limit_of_a_busy_machine():
+    job = ProbeJob("structural_tag", _tools(1), b"", [])
+    with pytest.raises(LimitExceeded, match=r"210 ms to build, more than 200 for \d+ bytes \(limit"):
+        check_build_time(job, _took(0.21, work=0.04), DEFAULT_LIMITS)
+
+
+def test_reading_a_large_lowered_form_counts_as_work():
+    """300 patterns of 18 KB lower to 3 MB, which takes a quarter of a second to read, but the core little work."""
+    properties = {
+        f"p{index}": {"type": "string", "pattern": rf"[\p{{L}}\p{{N}}{chr(0x2500 + index)}]"}
+        for index in range(300)
+    }
+    spec = json.dumps({"type": "object", "properties": properties})
+    probe = probe_compile("json", spec, BYTES, DEFAULT_LIMITS)
+    most = DEFAULT_LIMITS.install_seconds_for(len(spec), len(probe.lowered))
+    assert probe.install_work > most == 4 * DEFAULT_LIMITS.install_seconds
 
 
 def test_the_lowered_form_counts_up_to_four_times_the_spec():
