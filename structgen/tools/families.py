@@ -439,7 +439,7 @@ _FOUND_BY: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "granite31": (("granite-3.1",), ()),
     "phi4_mini": (("phi-4-mini",), ("functools[",)),
-    "hunyuan_a13b": (("hunyuan-a13b",), ("<tool_calls>[",)),
+    "hunyuan_a13b": (("hunyuan-a13b",), ("<tool_calls>[", "<|extra_0|>")),
     "olmo3": (("olmo-3",), ("<function_calls>",)),
 }
 """For each format, parts of the names of its models, and texts that its chat templates contain."""

@@ -101,6 +101,14 @@ def test_templates(name: str) -> None:
     assert found("gemma-4-e4b", "a template without tools") == "gemma4"
 
 
+def test_templates_of_other_families_are_not_those_of_hunyuan() -> None:
+    """Apriel writes `<tool_calls>[` as well, but no `<answer>`."""
+    shown = "return <tool_calls>[{...}]</tool_calls>"
+    for name in ("ServiceNow-AI/Apriel-1.5-15b-Thinker", ""):
+        assert found(name, "<|assistant|>" + shown) is None
+    assert found("", "<|startoftext|>" + shown + "<|extra_0|>") == "hunyuan_a13b"
+
+
 def test_the_name_decides_between_formats_that_a_template_shows() -> None:
     texts = [*FORMATS["hermes"].template_texts, *FORMATS["granite4"].template_texts]
     assert (
