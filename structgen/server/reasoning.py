@@ -119,10 +119,16 @@ class ReasoningFormat:
 
 
 class ChatTemplate:
-    """The chat template of the model. Safe to use from any thread."""
+    """The chat template of the model. Safe to use from any thread.
 
-    def __init__(self, model: Any) -> None:
+    Args:
+        model: The model.
+        tool_format: The format that the server's operator chose (`ServerSettings.tool_format`).
+    """
+
+    def __init__(self, model: Any, tool_format: str = "auto") -> None:
         self._model = model
+        self._chosen = None if tool_format == "auto" else FORMATS[tool_format]
         template = getattr(getattr(model, "tokenizer", None), "chat_template", None)
         self.source = template if isinstance(template, str) else json.dumps(template or "")
         self._variables = _variables_of(template)
@@ -130,7 +136,7 @@ class ChatTemplate:
         self._lock = threading.Lock()
 
     def tool_format(self, model_name: str) -> ToolFormat:
-        """Return the format in which the model writes tool calls, by its names, its template, or the default.
+        """Return the chosen format of tool calls, or that of the model's names or its template, or the default.
 
         Args:
             model_name: The name that clients send.
@@ -139,7 +145,9 @@ class ChatTemplate:
         return FORMATS["hermes"] if found is None else found
 
     def _named_format(self) -> ToolFormat | None:
-        """Return the format of the model's own name or template; None if neither is known."""
+        """Return the chosen format, or that of the model's own name or template; None if neither is known."""
+        if self._chosen is not None:
+            return self._chosen
         config = getattr(getattr(self._model, "model", None), "config", None)
         return format_of_model(str(getattr(config, "name_or_path", "") or ""), self.source)
 

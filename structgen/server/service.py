@@ -87,7 +87,7 @@ class Service:
         self._samplers = FairThreads(max(1, settings.samplers), "structgen-samplers")
         self._sampler_stops: set[_core.StopFlag] = set()
         """Each ends the calls of the core that a running sampler makes."""
-        self._template = ChatTemplate(model)
+        self._template = ChatTemplate(model, settings.tool_format)
         self._specials = {i: text.encode() for text, i in model.vocabulary.specials.items()}
 
     def start(self) -> None:

@@ -14,6 +14,7 @@ from structgen.server.answers import whole_turn
 from structgen.server.completion_request import CompletionRequest, read_request
 from structgen.server.errors import ApiError
 from structgen.server.reasoning import ChatTemplate, ReasoningFormat
+from structgen.server.service import Service
 from structgen.server.settings import ServerSettings
 from structgen.serving.requests import constraint_of
 from structgen.tools import FORMATS
@@ -106,6 +107,30 @@ def test_the_tool_format_is_found_by_name_and_template(model: Any) -> None:
     own = {**named, "structgen": {"tool_format": "glm47"}}
     request = read_request(own, "chat", ServerSettings(), plain)
     assert request.tools is not None and request.tools.format.name == "glm47"
+
+
+def test_the_chosen_format_decides_whether_answers_have_markers(model: Any) -> None:
+    """A server with `--tool-format hermes` writes no `<answer>`, with any template."""
+    other = USERS + "{#- <think> #}"
+    body = {"model": NAME, "messages": [{"role": "user", "content": "?"}]}
+    for template, chosen, has_markers in (
+        (TEMPLATES["hunyuan_a13b"], "auto", True),
+        (TEMPLATES["hunyuan_a13b"], "hunyuan_a13b", True),
+        (TEMPLATES["hunyuan_a13b"], "hermes", False),
+        (other, "auto", False),
+        (other, "hunyuan_a13b", True),
+    ):
+        settings = ServerSettings(model_name=NAME, tool_format=chosen, compilers=0)
+        service = Service(with_template(model, template), settings)
+        given = {**body, "response_format": as_schema(COLOUR)}
+        plain = service.read(json.dumps(given).encode(), "chat")
+        given = {**body, "tools": [WEATHER], "structgen": {"tool_format": "auto"}}
+        called = service.read(json.dumps(given).encode(), "chat")
+        service.close()
+        assert allows(plain, ANSWER) is not has_markers
+        assert allows(plain, ANSWER.join(FORMATS["hunyuan_a13b"].reply)) is has_markers
+        wanted = "hunyuan_a13b" if has_markers else "hermes"
+        assert called.tools is not None and called.tools.format.name == wanted
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
