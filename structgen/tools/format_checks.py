@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,7 @@ def reply_problems(format: ToolFormat) -> list[str]:
         found.append("reply excludes at_start and the markers of answer and say")
     elif not any(special in end and special not in format.marker for special in format.specials):
         found.append("the end of reply contains none of specials, so an answer could contain it")
-    elif format.marker in end:
+    elif format.marker in end or _may_end_in(format.marker, end, format.specials):
         found.append(f"calls may begin as reply ends, with {end!r:.40}")
     elif _has_border(end):
         found.append(f"the end of reply, {end!r:.40}, begins and ends alike")
@@ -142,6 +143,14 @@ def _may_begin(end: str, following: str) -> bool:
     """Return whether the end of calls may begin as a further call does, including the name."""
     rest = end.removeprefix(following)
     return end.startswith(following) and (not rest or rest[0] in _IN_NAMES)
+
+
+def _may_end_in(marker: str, end: str, specials: Sequence[str]) -> bool:
+    """Return whether a text without special tokens may begin a marker that ends in the text after it."""
+    return any(
+        end.startswith(marker[length:]) and not any(special in marker[:length] for special in specials)
+        for length in range(1, len(marker))
+    )
 
 
 def _has_border(text: str) -> bool:

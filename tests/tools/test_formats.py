@@ -116,6 +116,7 @@ def test_each_format_cites_its_source(name: str) -> None:
             "the end of reply, '```', begins and ends",
         ),
         ({"reply": ("<a>", "\n</run>\n")}, "the end of reply, .*, begins and ends alike"),
+        ({"reply": ("<a>", "run id=</run>")}, "calls may begin as reply ends"),
         ({"reply": ("<think>\n", "</run>")}, "reply may begin as the reasoning does"),
         ({"reply": ("<a>", "</run>"), "say": ("<s>", "</s>")}, "reply excludes at_start and the markers"),
     ],
