@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint32_t MAX_CODE = 0x10ffff;
 constexpr uint16_t MAX_OPEN_DEPTH = 1'000;
+constexpr size_t RESERVED_NODES = 1 << 16;
 
 // The characters with this first byte; an empty range for bytes that start no character.
 CodeRange led_by(uint32_t b) {
@@ -45,7 +46,10 @@ RegexSpace::RegexSpace(const std::bitset<256> &spellable, RegexLimits limits) : 
   s.spellable_characters = characters_led_by(spellable);
   for (size_t b = 0x20; b < 0x7f; ++b) s.ascii_complete &= spellable.test(b);
   for (size_t b = 0x80; b < 0xc0; ++b) s.continuations_complete &= spellable.test(b);
-  s.slots.assign(64, EMPTY);
+  s.slots.resize(64);
+  // Memory that is not touched costs nothing, while moving many nodes would take a part of a millisecond in some mask.
+  s.nodes.reserve(RESERVED_NODES);
+  s.rows.reserve(RESERVED_NODES);
   s.intern({.kind = ReKind::Empty}, {});
   s.intern({.kind = ReKind::Epsilon, .nullable = true}, {});
   // ANY_TEXT is number 2 and repeats its character, number 3, which does not exist yet.
@@ -111,14 +115,15 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
   uint64_t h = mix(static_cast<uint64_t>(n.kind) << 40 | static_cast<uint64_t>(n.pending) << 32 | n.index,
                    mix(static_cast<uint64_t>(n.lo), static_cast<uint64_t>(n.hi)));
   for (Re p : its) h = mix(h, p);
-  n.hash = static_cast<uint32_t>(h);
-  size_t mask = slots.size() - 1, at = n.hash & mask;
-  for (; slots[at] != EMPTY; at = (at + 1) & mask) {
+  const auto hash = static_cast<uint32_t>(h);
+  size_t mask = slots.size() - 1, at = hash & mask;
+  for (; slots[at].node != EMPTY; at = (at + 1) & mask) {
     charge();
-    const ReNode &m = nodes[slots[at]];
-    if (m.hash == n.hash && m.kind == n.kind && m.pending == n.pending && m.index == n.index && m.lo == n.lo &&
-        m.hi == n.hi && m.count == its.size() && std::equal(its.begin(), its.end(), parts.begin() + m.begin))
-      return slots[at];
+    if (slots[at].hash != hash) continue;
+    const ReNode &m = nodes[slots[at].node];
+    if (m.kind == n.kind && m.pending == n.pending && m.index == n.index && m.lo == n.lo && m.hi == n.hi &&
+        m.count == its.size() && std::equal(its.begin(), its.end(), parts.begin() + m.begin))
+      return slots[at].node;
   }
   check_nodes();
   if (n.kind == ReKind::Literals)
@@ -128,13 +133,14 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
     // subtle: before the node is added, so that a limit leaves the table unchanged.
     widen_slots();
     mask = slots.size() - 1;
-    for (at = n.hash & mask; slots[at] != EMPTY;) at = (at + 1) & mask;
+    for (at = hash & mask; slots[at].node != EMPTY;) at = (at + 1) & mask;
   }
   n.begin = static_cast<uint32_t>(parts.size());
   n.count = static_cast<uint32_t>(its.size());
   parts.insert(parts.end(), its.begin(), its.end());
-  bytes += sizeof(Re) * (its.size() + 2);
-  return slots[at] = add_node(n);
+  bytes += sizeof(Re) * its.size() + 2 * sizeof(Slot);
+  slots[at] = {add_node(n), hash};
+  return slots[at].node;
 }
 
 void RegexSpace::Impl::check_nodes() const {
@@ -152,12 +158,12 @@ Re RegexSpace::Impl::add_node(ReNode node) {
 }
 
 void RegexSpace::Impl::widen_slots() {
-  std::vector<Re> wider(slots.size() * 2, EMPTY);
-  for (Re old : slots) {
-    if (old == EMPTY) continue;
+  std::vector<Slot> wider(slots.size() * 2);
+  for (const Slot &old : slots) {
+    if (old.node == EMPTY) continue;
     charge();
-    size_t to = nodes[old].hash & (wider.size() - 1);
-    while (wider[to] != EMPTY) to = (to + 1) & (wider.size() - 1);
+    size_t to = old.hash & (wider.size() - 1);
+    while (wider[to].node != EMPTY) to = (to + 1) & (wider.size() - 1);
     wider[to] = old;
   }
   slots = std::move(wider);

@@ -78,7 +78,7 @@ struct ReNode {
   uint16_t depth = 0;  // nesting, of open and marked nodes
   uint16_t step_count = 0;
   uint32_t index = 0;
-  uint32_t hash = 0, begin = 0, count = 0;  // parts
+  uint32_t begin = 0, count = 0;  // parts
   const Step *steps = nullptr;
   int64_t lo = 0, hi = 0;
 };
@@ -125,7 +125,12 @@ struct RegexSpace::Impl {
 
   std::vector<ReNode> nodes;
   std::vector<Re> parts;
-  std::vector<Re> slots;  // open addressing over nodes; 0: free (EMPTY is never looked up)
+  // Open addressing over nodes. The hash is here, too, so that most look-ups, and a wider table, need no node.
+  struct Slot {
+    Re node = EMPTY;  // EMPTY: free, since it is never looked up
+    uint32_t hash = 0;
+  };
+  std::vector<Slot> slots;
   std::deque<std::vector<CodeRange>> ranges;
   std::unordered_multimap<uint64_t, uint32_t> range_index;
   std::vector<std::shared_ptr<const structgen::Machine>> machines;
