@@ -9,7 +9,6 @@ namespace {
 
 constexpr uint32_t MAX_CODE = 0x10ffff;
 constexpr uint16_t MAX_OPEN_DEPTH = 1'000;
-constexpr size_t RESERVED_NODES = 1 << 16;
 
 // The characters with this first byte; an empty range for bytes that start no character.
 CodeRange led_by(uint32_t b) {
@@ -47,9 +46,6 @@ RegexSpace::RegexSpace(const std::bitset<256> &spellable, RegexLimits limits) : 
   for (size_t b = 0x20; b < 0x7f; ++b) s.ascii_complete &= spellable.test(b);
   for (size_t b = 0x80; b < 0xc0; ++b) s.continuations_complete &= spellable.test(b);
   s.slots.resize(64);
-  // Memory that is not touched costs nothing, while moving many nodes would take a part of a millisecond in some mask.
-  s.nodes.reserve(RESERVED_NODES);
-  s.rows.reserve(RESERVED_NODES);
   s.intern({.kind = ReKind::Empty}, {});
   s.intern({.kind = ReKind::Epsilon, .nullable = true}, {});
   // ANY_TEXT is number 2 and repeats its character, number 3, which does not exist yet.

@@ -4,6 +4,9 @@
 #include <utility>
 
 namespace structgen {
+namespace {
+constexpr size_t MANY_OBJECTS = 16;  // fewer are resolved in little time when a mask needs it
+}  // namespace
 
 JsonControl::JsonControl(Schema schema, TextSpace &text)
     : tables_(std::move(schema), text),
@@ -24,8 +27,11 @@ ValueControl *JsonControl::value_excluding(const ValueControl *value, const std:
 
 void JsonControl::prepare_first_key() {
   if (!root()->first.test('{')) return;
+  const Formula objects = tables_.expansion.expand(root_requirement(), Type::Object);
+  const auto is_leaf = [&](Formula p) { return formulas_.kind(p) == FormulaSpace::Kind::Leaf; };
+  if (formulas_.kind(objects) != FormulaSpace::Kind::Or || formulas_.parts(objects).size() < MANY_OBJECTS) return;
+  if (!std::all_of(formulas_.parts(objects).begin(), formulas_.parts(objects).end(), is_leaf)) return;
   ObjectControl *object = open_object(root());
-  if (object->simple) return;
   const KeyUniverse &keys = *object->universe;
   Bits seen(keys.words()), allowed(keys.words());
   objects_.allowed_keys(object, {seen.data(), 0, -1}, allowed.data());

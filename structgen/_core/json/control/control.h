@@ -1,7 +1,7 @@
 // The control of one JSON Schema: what values, keys and items may come next at each place of a text.
 //
-// It is finite, since it depends on the schema and not on the text, and is built when it is first reached. It belongs
-// to one program, whose lock guards it.
+// It is finite, since it depends on the schema and not on the text, and is built when it is first reached, or by
+// `prepare_first_key`. It belongs to one program, whose lock guards it.
 #pragma once
 
 #include <memory>
@@ -29,8 +29,8 @@ class JsonControl {
   ValueControl *root() { return values_.control(root_); }
   Formula root_requirement() const { return tables_.obligations[root_].requirement; }
 
-  // Resolves the first declared key of an object that is the whole document and has branches, as the call of one of
-  // many tools. Most texts begin with it, and compiling is no part of a mask that others wait for.
+  // Resolves the first declared key of a document that is one of many objects, as a call of one of many tools is.
+  // Compiling does this, so that the first masks do less work.
   void prepare_first_key();
 
   ObjectControl *open_object(ValueControl *value) { return values_.open_object(value); }
