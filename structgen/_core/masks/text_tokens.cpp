@@ -12,7 +12,7 @@ namespace {
 // Where a text that is not open lacks at most this number of characters, its tokens are judged by the room that they
 // leave, for each mask again. Where it may lack more, too many tokens would be left to be judged one by one.
 constexpr int64_t FEW_MISSING = 4;
-// A token takes about as long as so many nodes of a walk that shares the beginnings of tokens.
+// The number of nodes of a walk, which shares the beginnings of tokens, that take as long as one token.
 constexpr uint32_t NODES_OF_A_TOKEN = 8;
 
 // Can a text that has bounds on its length go on from a state, after so many characters more?
@@ -65,8 +65,8 @@ class RoomAfter {
     if (fits(s, characters)) m_.set(id);
   }
 
-  // Decides all tokens in one walk. `sure`: those of at most so many characters without an escape are in the mask
-  // already; -1: none are.
+  // Decides all tokens in one walk. `sure`: the number of characters up to which tokens without an escape are in the
+  // mask already; -1: none are.
   void decide_all(int64_t sure) {
     const Vocabulary &v = m_.vocabulary;
     std::vector<Place> path(v.longest_token() + 2);  // by depth
