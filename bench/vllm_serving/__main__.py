@@ -50,6 +50,7 @@ def main() -> int:
         speculation=options.speculation, grammar_drafts=options.grammar_drafts, backend=options.backend
     ) as server:
         report = asyncio.run(ask_all(server.url, options.model, cases, options.concurrency))
+        report.explain_failures(server.log.read_text(errors="replace"))
         metrics = [] if report.outcomes.total() == 0 or not report.is_clean else _metrics(server.root)
         group = server.process.pid  # it began a session of its own
     left = _left(group)

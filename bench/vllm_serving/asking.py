@@ -2,7 +2,7 @@
 
 Invariant: a case ends in exactly one of the outcomes of `Outcome`. "cut" is an answer that met the token limit and
 whose prefix the constraint allows, according to structgen's own matcher over bytes. A hostile case may also be
-"stopped": its constraint was accepted, and the text met a limit that the error names (status 422).
+"stopped": its constraint was accepted, and the text met a limit that the error (status 422) or vLLM's log names.
 """
 
 from __future__ import annotations
@@ -50,6 +50,19 @@ class Report:
     @property
     def is_clean(self) -> bool:
         return not self.faults
+
+    def explain_failures(self, log: str) -> None:
+        """Count failures of hostile cases as stopped, as many as the log of vLLM explains by a limit.
+
+        vLLM ends a request whose constraint meets a limit with an internal error, and its log has the cause.
+        """
+        stopped = sum(log.count(f"(limit {name})") for name in _LIMITS)
+        for fault in [fault for fault in self.faults if fault.startswith("hostile ")][:stopped]:
+            kind, _, _ = fault.partition(":")
+            if self.outcomes[kind, "failed"] > 0:
+                self.faults.remove(fault)
+                self.outcomes[kind, "failed"] -= 1
+                self.outcomes[kind, "stopped"] += 1
 
     def lines(self) -> list[str]:
         kinds = sorted({kind for kind, _ in self.outcomes})
