@@ -59,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--clients", type=int, default=12)
     parser.add_argument("--pause", type=float, default=0.5, help="mean pause of a client, in seconds")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--layers", type=int, help="serve only so many layers of the embedded model")
+    parser.add_argument(
+        "--layers", type=int, help="serve the first N layers of the embedded model", metavar="N"
+    )
     parser.add_argument("--serve", default="", help="options of both servers, in one text")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)

@@ -45,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--url", help="a server that runs, with /v1")
     parser.add_argument("--model", help="its model; the only one by default")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--layers", type=int, help="serve only so many layers of the embedded model")
+    parser.add_argument(
+        "--layers", type=int, help="serve the first N layers of the embedded model", metavar="N"
+    )
     parser.add_argument("--serve", default="", help="options of structgen serve, in one text")
     options = parser.parse_args(arguments)
     with serve_shallow(options.layers) as model, serve(f"{model} {options.serve}", options.url) as server:

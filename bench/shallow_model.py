@@ -17,7 +17,7 @@ __all__ = ["serve_shallow"]
 
 @contextlib.contextmanager
 def serve_shallow(layers: int | None) -> Iterator[str]:
-    """Yield the options of `structgen serve` for the embedded model with so many layers; None: with all of them."""
+    """Yield the options of `structgen serve` for the embedded model with its first `layers`; None: all."""
     if layers is None:
         yield ""
         return

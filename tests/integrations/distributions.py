@@ -18,7 +18,7 @@ __all__ = ["ERROR_RATE", "check_draws", "p_value", "penalised", "token_probabili
 ERROR_RATE = 1e-6
 """The probability with which right draws are refused."""
 _LEAST_EXPECTED = 10.0
-"""Outcomes that are expected more rarely than so many times count as one."""
+"""Outcomes that are expected fewer times than this count as one."""
 
 
 def token_probabilities(
@@ -29,7 +29,7 @@ def token_probabilities(
     Args:
         logits: The logits, ``[vocabulary]``; minus infinity for forbidden tokens.
         temperature: Divides the logits.
-        top_k: Keeps so many of the likeliest tokens; 0 keeps all.
+        top_k: The number of likeliest tokens that are kept; 0 keeps all.
         top_p: Then keeps the likeliest tokens that have this probability together.
     """
     values = logits.astype(np.float64)
@@ -77,7 +77,7 @@ def p_value(counts: Mapping[Hashable, int], expected: Mapping[Hashable, float]) 
     drawn = [float(counts[outcome]) for outcome in cells]
     means = [total * expected[outcome] for outcome in cells]
     rest, mean = total - sum(drawn), total - sum(means)
-    if mean >= 1e-3 * total or mean >= _LEAST_EXPECTED or not cells:
+    if mean >= _LEAST_EXPECTED or not cells:
         drawn.append(rest)
         means.append(mean)
     elif rest > _most_of(mean):
