@@ -35,7 +35,7 @@ from .clients import Resending, client_of
 from .mixed_requests import ServedRequest, draw_requests
 from .served_answers import AnswerStream, answer_of, differences
 from .server_process import key, model_of, report_batch, serve
-from .shallow_model import serve_shallow
+from .shallow_model import shallow_model_options
 
 __all__ = ["answers_of_all", "main"]
 
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     requests = draw_requests(options.requests, options.seed)
-    with serve_shallow(options.layers) as model:
+    with shallow_model_options(options.layers) as model:
         sides = [
             _measure(requests, options, side, f"{model} {extra} {options.serve}")
             for side, extra in enumerate(("", "--no-speculation"))

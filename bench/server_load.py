@@ -28,7 +28,7 @@ from bench.command import argument_parser
 
 from .clients import client_of
 from .server_process import Memory, key, model_of, report_batch, serve, share
-from .shallow_model import serve_shallow
+from .shallow_model import shallow_model_options
 from .vllm_serving.asking import ask
 from .vllm_serving.cases import Case, draw_case, draw_poison
 
@@ -50,7 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--serve", default="", help="options of structgen serve, in one text")
     options = parser.parse_args(arguments)
-    with serve_shallow(options.layers) as model, serve(f"{model} {options.serve}", options.url) as server:
+    if options.url and options.layers:
+        parser.error(
+            "--layers chooses the model of a server that the command starts; --url names a running one"
+        )
+    with (
+        shallow_model_options(options.layers) as model,
+        serve(f"{model} {options.serve}", options.url) as server,
+    ):
         watch = Memory(server.pid)
         figures = asyncio.run(_load(server.url, options, watch))
         figures["memory_mib"] = watch.samples

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from structgen.models.embedded import embedded_directory
 
-__all__ = ["serve_shallow"]
+__all__ = ["shallow_model_options"]
 
 
 @contextlib.contextmanager
-def serve_shallow(layers: int | None) -> Iterator[str]:
+def shallow_model_options(layers: int | None) -> Iterator[str]:
     """Yield the options of `structgen serve` for the embedded model with its first `layers`; None: all."""
     if layers is None:
         yield ""

@@ -56,7 +56,8 @@ class Report:
 
         vLLM ends a request whose constraint meets a limit with an internal error, and its log has the cause.
         """
-        stopped = sum(log.count(f"(limit {name})") for name in _LIMITS)
+        ends = [line for line in log.splitlines() if " ends: " in line]
+        stopped = sum(any(f"(limit {name})" in line for name in _LIMITS) for line in ends)
         for fault in [fault for fault in self.faults if fault.startswith("hostile ")][:stopped]:
             kind, _, _ = fault.partition(":")
             if self.outcomes[kind, "failed"] > 0:
