@@ -38,7 +38,9 @@ __all__ = [
     "capabilities_of",
     "is_chat_model",
     "is_language_model",
+    "layer_count_of",
     "rendered_prompt",
+    "start_rows",
     "token_cache_bytes",
 ]
 
@@ -67,7 +69,7 @@ class SessionCapabilities:
     takes_padding: bool = False
     """Whether tokens may be appended that are rolled back at once, where a longer forward pass takes less time."""
     hidden_states: bool = False
-    """Whether `hidden` returns the last hidden states once `keeps_hidden` is set."""
+    """Whether `hidden_states` returns those of the layers with which the session was started."""
     joins: bool = False
     """Whether `join` takes in the rows of another session."""
     forks: bool = False
@@ -80,9 +82,9 @@ class SessionCapabilities:
 class Session(Protocol):
     """A batch of rows and what the model remembers of them.
 
-    `append_scored`, `append_trees`, `keep`, `hidden`, `join` and `fork` may be called only if `capabilities` says so.
-    Classes that inherit from this protocol get those methods, which raise `NotImplementedError`. A class that does not
-    inherit from it may omit them and `capabilities`.
+    `append_scored`, `append_trees`, `keep`, `hidden_states`, `join` and `fork` may be called only if `capabilities`
+    says so. Classes that inherit from this protocol get those methods, which raise `NotImplementedError`. Others may
+    omit them and `capabilities`.
     """
 
     @property
@@ -131,12 +133,20 @@ class Session(Protocol):
         """Keep the tokens of these nodes, a path from the root of the row's tree; roll back the others."""
         raise _unsupported("keep")
 
-    def hidden(self) -> Sequence[NDArray[np.float32] | None]:
-        """Return the model's last hidden state after each row's last token, ``[hidden size]``.
+    def hidden_states(self, row: int, start: int = 0) -> Any:
+        """Return the hidden states after the tokens of a row, those of its prompt included.
 
-        The attribute `keeps_hidden` must be True before the forward pass. None if the last pass did not read the row.
+        Only in sessions of `LanguageModel.start_with_hidden_states`.
+
+        Args:
+            row: The row.
+            start: The number of the first token.
+
+        Returns:
+            A torch tensor on the model's device, ``[tokens, layers, hidden size]``, in its precision. It is read-only,
+            and valid until the session changes.
         """
-        raise _unsupported("hidden")
+        raise _unsupported("hidden_states")
 
     def join(self, other: Any) -> None:
         """Append the rows of `other`, a session of the same model, which must not be used afterwards."""
@@ -163,7 +173,8 @@ def _unsupported(method: str) -> NotImplementedError:
 class LanguageModel(Protocol):
     """A model with its tokenizer.
 
-    A class that does not inherit from this protocol may omit `is_chat`, `cache_bytes_per_token` and `render_prompt`.
+    A class that does not inherit from this protocol may omit `is_chat`, `cache_bytes_per_token`, `render_prompt`,
+    `layer_count` and `start_with_hidden_states`.
     """
 
     @property
@@ -206,6 +217,34 @@ class LanguageModel(Protocol):
     def start(self, prompts: Sequence[Sequence[int]]) -> Session:
         """Prefill one row per prompt and return the session."""
         ...
+
+    @property
+    def layer_count(self) -> int | None:
+        """The number of layers whose hidden states sessions can keep; None if they cannot."""
+        return None
+
+    def start_with_hidden_states(self, prompts: Sequence[Sequence[int]], layers: Sequence[int]) -> Session:
+        """Start a session that keeps the hidden states of some layers after every token, for learned drafters.
+
+        Args:
+            prompts: As for `start`.
+            layers: 0 for the embeddings, k for the output of the k-th layer. `layer_count` is what the output layer
+                reads, after the final norm.
+        """
+        raise NotImplementedError("this model's sessions keep no hidden states: see layer_count")
+
+
+def start_rows(model: LanguageModel, prompts: Sequence[Sequence[int]], layers: Sequence[int]) -> Session:
+    """Start a session that keeps the hidden states of `layers`, as far as the model can; see `LanguageModel.start`."""
+    if layers and layer_count_of(model) is not None:
+        return model.start_with_hidden_states(prompts, layers)
+    return model.start(prompts)
+
+
+def layer_count_of(model: LanguageModel) -> int | None:
+    """Return `LanguageModel.layer_count`; None if the model's class does not declare it."""
+    count: int | None = getattr(model, "layer_count", None)
+    return count
 
 
 def is_language_model(given: object) -> TypeGuard[LanguageModel]:

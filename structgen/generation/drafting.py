@@ -10,13 +10,41 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from structgen.protocols import Session
+
 from .distributions import StepDistribution
 from .row import Row
 
-__all__ = ["NO_DRAFT", "ROOT", "DraftedTokens", "Drafting", "PrefixDrafting", "PrefixQuery"]
+__all__ = ["NO_DRAFT", "ROOT", "DraftedTokens", "Drafting", "PrefixDrafting", "PrefixQuery", "RowStates"]
 
 ROOT = -1
 """The parent of the first nodes of a draft tree: the end of the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowStates:
+    """The hidden states of one row, after the tokens that the model has read."""
+
+    session: Session
+    row: int
+    """The number of the row in the session."""
+    layers: tuple[int, ...]
+    """The layers that the session keeps."""
+    count: int
+    """The number of tokens, from the first one of the prompt on."""
+
+    def since(self, start: int, layers: Sequence[int]) -> Any:
+        """Return the states after the tokens from number `start` on, a tensor ``[tokens, layers, hidden size]``.
+
+        Args:
+            start: The number of the first token.
+            layers: Some of `self.layers`.
+        """
+        # subtle: what follows the first `count` tokens is still to be cropped.
+        states = self.session.hidden_states(self.row, start)[: max(0, self.count - start)]
+        if tuple(layers) == self.layers:
+            return states
+        return states[:, [self.layers.index(layer) for layer in layers]]
 
 
 class DraftedTokens(Protocol):
@@ -52,8 +80,8 @@ class DraftedTokens(Protocol):
 class Drafting(Protocol):
     """Proposes draft tokens for rows. The hooks report what became of them."""
 
-    wants_hidden_states: bool
-    """Whether `propose` needs the model's hidden states."""
+    hidden_layers: tuple[int, ...]
+    """The layers whose hidden states `propose` needs, as in `LanguageModel.start_with_hidden_states`."""
 
     wants_logits: bool
     """Whether `on_logits` is called."""
@@ -62,13 +90,18 @@ class Drafting(Protocol):
     """Whether `draw` may replace the plain sampler's draw."""
 
     def propose(
-        self, rows: Sequence[Row], hidden: Sequence[Any] | None = None, *, trees: bool, pads: bool = False
+        self,
+        rows: Sequence[Row],
+        hidden: Sequence[RowStates] | None = None,
+        *,
+        trees: bool,
+        pads: bool = False,
     ) -> Sequence[DraftedTokens]:
         """Return a draft tree for each row, no deeper than the row has room for, and without end-of-sequence tokens.
 
         Args:
             rows: The rows of the next forward pass.
-            hidden: The last hidden state of each row, or None; only if `wants_hidden_states`.
+            hidden: The hidden states of each row; None if the session keeps none.
             trees: Whether the session reads trees; otherwise chains are returned.
             pads: Whether the session takes padding.
         """

@@ -23,9 +23,9 @@ import numpy as np
 from structgen._core import LimitError
 from structgen.constraints.failures import limit_exceeded
 from structgen.errors import OptionError, StructgenError
-from structgen.protocols import capabilities_of
+from structgen.protocols import capabilities_of, start_rows
 
-from .drafting import NO_DRAFT, Drafting
+from .drafting import NO_DRAFT, Drafting, RowStates
 from .options import SamplingOptions, row_seed
 from .prefix_logits import can_draft
 from .results import Generation, Timing
@@ -177,12 +177,11 @@ class _Loop:
 
     def _prefill(self, active: list[Row]) -> tuple[Any, Drafting | None]:
         """Start a session over the prompts; return it, and the drafter if the session can have drafts."""
-        session: Any = self._model.start([row.prompt for row in active])
+        layers = () if self._drafting is None else self._drafting.hidden_layers
+        session: Any = start_rows(self._model, [row.prompt for row in active], layers)
         drafting = self._drafting if can_draft(session) else None
         if drafting is None and self._drafting is not None:
             self._drafting.on_unsupported()
-        if drafting is not None and drafting.wants_hidden_states and capabilities_of(session).hidden_states:
-            session.keeps_hidden = True
         for row in active:
             row.draft_limit = capabilities_of(session).draft_limit
         return session, drafting
@@ -249,11 +248,12 @@ class _Loop:
         """Return a draft tree for each row. `indices` are those of the rows in the session."""
         before = time.perf_counter()
         hidden = None
-        if drafting.wants_hidden_states and capabilities_of(session).hidden_states:
-            read = session.hidden()
-            # A row that stepped back has a hidden state of tokens that are still to be cropped.
-            hidden = [None if row.excess else read[index] for row, index in zip(active, indices, strict=True)]
         can = capabilities_of(session)
+        if drafting.hidden_layers and can.hidden_states:
+            hidden = [
+                RowStates(session, index, drafting.hidden_layers, row.read_count)
+                for row, index in zip(active, indices, strict=True)
+            ]
         trees = drafting.propose(active, hidden, trees=can.reads_trees, pads=can.takes_padding)
         self.timing.drafting += time.perf_counter() - before
         return trees

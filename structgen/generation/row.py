@@ -179,6 +179,11 @@ class Row:
         del self.pending[:count]
 
     @property
+    def read_count(self) -> int:
+        """The number of tokens of the row, prompt included, that the session has read and keeps."""
+        return len(self.prompt) + len(self.tokens) - len(self.pending)
+
+    @property
     def draft_room(self) -> int:
         """The number of draft tokens that may be read after the text so far."""
         room = self.capacity - len(self.tokens)

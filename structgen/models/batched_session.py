@@ -43,27 +43,26 @@ class _Undecided:
     run: int
     """The number of tokens before it in the same pass."""
     logits: torch.Tensor
+    states: torch.Tensor | None
+    """The hidden states at its nodes, if they are kept."""
 
 
 class BatchedSession(CachedSession):
     """All rows in one cache, one forward pass for all of them."""
 
-    def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
+    def __init__(self, model: Any, size: int, prompts: Tokens, layers: Sequence[int] = ()) -> None:
         shared = _shared_length(prompts)
         is_shared = shared >= _MIN_SHARED_PREFIX
-        super().__init__(model, size, 1 if is_shared else len(prompts))
+        super().__init__(model, size, 1 if is_shared else len(prompts), layers)
         self._capabilities = SessionCapabilities(
             scores_runs=True,
             reads_trees=reads_trees(model),
             crops_cheaply=True,
             takes_padding=True,
-            hidden_states=True,
             joins=True,
             forks=True,
         )
         self._undecided: dict[int, _Undecided] = {}
-        self._hidden_at: list[list[int]] = [[] for _ in self._tokens]
-        """Where the last pass read the last tokens of each row, as far as it did."""
         self._cache: Any = DynamicCache(config=model.config)
         self._filled: NDArray[np.bool_] = np.zeros((len(self._tokens), 0), dtype=bool)
         """Which slots of the cache hold a token of the row, ``[rows, slots]``."""
@@ -88,9 +87,8 @@ class BatchedSession(CachedSession):
         self._tokens = [list(self._tokens[row]) for row in rows]
         self._stale = {index for index, row in enumerate(rows) if row in self._stale}
         self._filled = self._filled[list(rows)]
-        self._hidden_at = [list(self._hidden_at[row]) for row in rows]
-        if self._read_hidden is not None:
-            self._read_hidden = self._read_hidden[index]
+        if self._hidden is not None:
+            self._hidden = self._hidden.select(rows)
         self._pack()
 
     def fork(self, rows: Sequence[int]) -> BatchedSession:
@@ -108,6 +106,8 @@ class BatchedSession(CachedSession):
         self._check_decided()
         other._check_decided()
         held = len(self._tokens)
+        if self._hidden is not None and other._hidden is not None:
+            self._hidden.join(other._hidden)
         slots = max(self._filled.shape[1], other._filled.shape[1])
         with torch.inference_mode():
             for mine, theirs in zip(self._cache.layers, other._cache.layers, strict=True):
@@ -118,8 +118,6 @@ class BatchedSession(CachedSession):
         self._is_even = bool(self._filled.all())
         self._tokens += other._tokens
         self._stale |= {held + row for row in other._stale}
-        self._hidden_at += [[] for _ in other._tokens]
-        self._read_hidden = None
 
     def rollback(self, row: int, n: int) -> None:
         """See `Session.rollback`."""
@@ -128,7 +126,6 @@ class BatchedSession(CachedSession):
         if n:
             self._take_back(row, n)
             self._stale.add(row)
-            del self._hidden_at[row][-n:]
 
     def append_trees(
         self, tokens: Tokens, trees: Sequence[tuple[Sequence[int], Sequence[int]]]
@@ -149,12 +146,17 @@ class BatchedSession(CachedSession):
             self._filled = np.concatenate([self._filled, real], axis=1)
             # subtle: `keep` writes to the last logits, which may be part of what was returned before.
             self._last, self._array = self._last.clone(), None
-            self._hidden_at = [[] for _ in tokens]
         scores = []
         for row, (run, (nodes, parents)) in enumerate(zip(tokens, trees, strict=True)):
             read = logits[row, longest - len(run) - len(nodes) :]
             self._tokens[row].extend(run)
-            self._undecided[row] = _Undecided(list(nodes), list(parents), len(run), read)
+            states = None
+            if self._hidden is not None and self._read_states is not None and longest:
+                states = self._read_states[row, longest - len(nodes) :]
+                self._hidden.append(
+                    row, self._read_states[row, longest - len(run) - len(nodes) :][: len(run)]
+                )
+            self._undecided[row] = _Undecided(list(nodes), list(parents), len(run), read, states)
             scores.append(to_numpy(read))
         return scores
 
@@ -173,24 +175,17 @@ class BatchedSession(CachedSession):
                 self._last[row] = tree.logits[last]
             self._array = None
             self._stale.discard(row)
-        if self._read_hidden is not None and len(tree.logits):
-            first = self._read_hidden.shape[1] - size
-            self._hidden_at[row] = [*range(first - tree.run, first), *(first + node for node in nodes)]
+        if self._hidden is not None and tree.states is not None:
+            self._hidden.append(row, tree.states[list(nodes)])
         if not self._undecided:
             if len(self._tokens) == 1:
                 self._close_up(end - size, list(nodes))
             self._crop_unused()
 
-    def hidden(self) -> list[NDArray[np.float32] | None]:
-        """See `Session.hidden`."""
+    def hidden_states(self, row: int, start: int = 0) -> torch.Tensor:
+        """See `Session.hidden_states`."""
         self._check_decided()
-        read = self._read_hidden
-        if read is None:
-            return [None] * len(self._tokens)
-        return [
-            to_numpy(read[row, positions[-1]]) if positions else None
-            for row, positions in enumerate(self._hidden_at)
-        ]
+        return super().hidden_states(row, start)
 
     def _close_up(self, first: int, nodes: list[int]) -> None:
         """Move the kept nodes of a single row together."""
@@ -211,6 +206,8 @@ class BatchedSession(CachedSession):
         held = np.flatnonzero(self._filled[row])
         self._filled[row, held[len(held) - n :]] = False
         del self._tokens[row][len(self._tokens[row]) - n :]
+        if self._hidden is not None:
+            self._hidden.crop(row, n)
         self._crop_unused()
 
     def _crop_unused(self) -> None:
@@ -246,7 +243,9 @@ class BatchedSession(CachedSession):
         self._filled = np.concatenate([self._filled, real], axis=1)
         self._stale -= {row for row, new in enumerate(tokens) if new}
         self._array = None
-        self._hidden_at = [list(range(longest - len(new), longest)) for new in tokens]
+        if self._hidden is not None and self._read_states is not None:
+            for row, new in enumerate(tokens):
+                self._hidden.append(row, self._read_states[row, longest - len(new) :])
         if all(tokens):
             self._last = logits[:, -1]
         else:

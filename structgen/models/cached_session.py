@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,25 @@ from structgen.errors import ModelError
 from structgen.protocols import Session, SessionCapabilities
 
 from .caches import NoCache, memory_of, parameters_of
+from .hidden_states import HiddenStates
 
-__all__ = ["CachedSession", "Tokens", "to_numpy"]
+__all__ = ["CachedSession", "Tokens", "chosen_states", "to_numpy"]
 
 Tokens = Sequence[Sequence[int]]
 """The new tokens of each row."""
 
 
 class CachedSession(Session):
-    """What the sessions share: the model, each row's tokens and last logits, conversions of logits."""
+    """What the sessions share: the model, each row's tokens and last logits, conversions of logits.
 
-    def __init__(self, model: Any, size: int, rows: int) -> None:
+    Args:
+        model: The model.
+        size: The number of tokens of its vocabulary.
+        rows: The number of rows.
+        layers: The layers whose hidden states are kept.
+    """
+
+    def __init__(self, model: Any, size: int, rows: int, layers: Sequence[int] = ()) -> None:
         self._model = model
         self._size = size
         self._keeps_last = "logits_to_keep" in parameters_of(model)
@@ -38,15 +47,15 @@ class CachedSession(Session):
         self._array: NDArray[np.float32] | None = None
         self._stale: set[int] = set()
         """Rows that were cropped: their logits are read again when they are needed."""
-        self.keeps_hidden = False
-        """Whether hidden states are kept, for drafters that use them."""
-        self._read_hidden: torch.Tensor | None = None
+        self._hidden = HiddenStates(layers, rows) if layers else None
+        self._read_states: torch.Tensor | None = None
+        """The hidden states of the last pass, ``[rows, positions, layers, hidden size]``, if they are kept."""
         self._capabilities = SessionCapabilities(scores_runs=True)
 
     @property
     def capabilities(self) -> SessionCapabilities:
         """See `Session.capabilities`."""
-        return self._capabilities
+        return replace(self._capabilities, hidden_states=self._hidden is not None)
 
     def logits(self) -> NDArray[np.float32]:
         """See `Session.logits`; on a CPU in float32 the model's own array, not a copy."""
@@ -60,6 +69,14 @@ class CachedSession(Session):
         if self._stale:
             self._read_again()
         return self._last
+
+    def hidden_states(self, row: int, start: int = 0) -> torch.Tensor:
+        """See `Session.hidden_states`."""
+        if self._hidden is None:
+            raise ModelError(
+                "this session keeps no hidden states", hint="Start it with start_with_hidden_states()."
+            )
+        return self._hidden.of(row, start)
 
     def append(self, tokens: Tokens) -> None:
         """See `Session.append`."""
@@ -91,16 +108,22 @@ class CachedSession(Session):
         device = self._model.device
         if self._keeps_last:
             inputs["logits_to_keep"] = keep
-        if self.keeps_hidden:
-            inputs["output_hidden_states"] = True
+        if self._hidden is not None:
+            inputs["output_hidden_states"] = list(self._hidden.layers)
         inputs[self._cache_argument] = cache
         with torch.inference_mode():
             output = self._model(input_ids=ids.to(device), use_cache=True, **inputs)
             if not isinstance(getattr(output, self._cache_argument, None), Cache):
                 raise NoCache
             logits: torch.Tensor = output.logits[:, -keep:, : self._size]
-            self._read_hidden = output.hidden_states[-1] if self.keeps_hidden else None
+            if self._hidden is not None:
+                self._read_states = chosen_states(output, self._hidden.layers)
         return logits
+
+
+def chosen_states(output: Any, layers: Sequence[int]) -> torch.Tensor:
+    """Return the hidden states of these layers, ``[rows, positions, layers, hidden size]``, of an output of a model."""
+    return torch.stack([output.hidden_states[layer] for layer in layers], dim=2)
 
 
 def to_numpy(logits: torch.Tensor) -> NDArray[np.float32]:

@@ -130,6 +130,22 @@ class HuggingFaceModel:
         return start_session(self.model, self.vocabulary.size, prompts)
 
     @property
+    def layer_count(self) -> int:
+        """See `LanguageModel.layer_count`."""
+        return int(self.model.config.get_text_config().num_hidden_layers)
+
+    def start_with_hidden_states(self, prompts: Sequence[Sequence[int]], layers: Sequence[int]) -> Session:
+        """See `LanguageModel.start_with_hidden_states`."""
+        from .session import start_session
+
+        wrong = next((layer for layer in layers if not 0 <= layer <= self.layer_count), None)
+        if wrong is not None:
+            raise OptionError(
+                f"there is no hidden state {wrong!r:.40}: they are numbered 0 to {self.layer_count}"
+            )
+        return start_session(self.model, self.vocabulary.size, prompts, layers)
+
+    @property
     def _has_template(self) -> bool:
         return bool(getattr(self.tokenizer, "chat_template", None))
 

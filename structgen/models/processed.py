@@ -26,6 +26,7 @@ from structgen.protocols import (
     SessionCapabilities,
     capabilities_of,
     is_chat_model,
+    layer_count_of,
     rendered_prompt,
     token_cache_bytes,
 )
@@ -144,9 +145,20 @@ class ProcessedModel:
 
     def start(self, prompts: Sequence[Sequence[int]]) -> _Session:
         """See `LanguageModel.start`."""
-        session = self.model.start(prompts)
-        rows = [_Row([processor.start(self.vocabulary) for processor in self.processors]) for _ in prompts]
-        return _Session(session, rows)
+        return self._processed(self.model.start(prompts), len(prompts))
+
+    @property
+    def layer_count(self) -> int | None:
+        """See `LanguageModel.layer_count`."""
+        return layer_count_of(self.model)
+
+    def start_with_hidden_states(self, prompts: Sequence[Sequence[int]], layers: Sequence[int]) -> _Session:
+        """See `LanguageModel.start_with_hidden_states`. Processors change logits only."""
+        return self._processed(self.model.start_with_hidden_states(prompts, layers), len(prompts))
+
+    def _processed(self, session: Session, rows: int) -> _Session:
+        states = [[processor.start(self.vocabulary) for processor in self.processors] for _ in range(rows)]
+        return _Session(session, [_Row(each) for each in states])
 
 
 class _Row:
@@ -215,20 +227,9 @@ class _Session(Session):
         self._session.rollback(row, n)
         self._rows[row].rollback(n)
 
-    @property
-    def keeps_hidden(self) -> bool:
-        """See `Session.hidden`."""
-        session: Any = self._session
-        return bool(session.keeps_hidden)
-
-    @keeps_hidden.setter
-    def keeps_hidden(self, wanted: bool) -> None:
-        session: Any = self._session
-        session.keeps_hidden = wanted
-
-    def hidden(self) -> Sequence[NDArray[np.float32] | None]:
-        """See `Session.hidden`."""
-        return self._session.hidden()
+    def hidden_states(self, row: int, start: int = 0) -> Any:
+        """See `Session.hidden_states`."""
+        return self._session.hidden_states(row, start)
 
     def append_trees(
         self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]

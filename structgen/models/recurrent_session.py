@@ -49,6 +49,8 @@ class _Undecided:
     parents: list[int]
     logits: torch.Tensor
     """The logits after the run and after each node, ``[1 + nodes, size]``."""
+    states: torch.Tensor | None = None
+    """The hidden states at its nodes, if they are kept."""
 
 
 @dataclass
@@ -74,17 +76,20 @@ class RecurrentSession(SeparateSession):
         model: The model.
         size: The number of tokens of its vocabulary.
         prompts: The tokens of each row.
+        layers: The layers whose hidden states are kept.
         packs_trees: Whether a tree is read in one pass over its nodes where the model allows that. If not, each path
             is a row of a batch.
     """
 
-    def __init__(self, model: Any, size: int, prompts: Tokens, *, packs_trees: bool = True) -> None:
+    def __init__(
+        self, model: Any, size: int, prompts: Tokens, layers: Sequence[int] = (), *, packs_trees: bool = True
+    ) -> None:
         self._pass_lock = pass_lock(model)
         self._reader = tree_reader_of(model, size) if packs_trees else None
         self._mixers = mixers_of(model) if memory_of(model, size).mixes_tokens else []
         self._passes = [_LastPass() for _ in prompts]
         self._undecided: dict[int, _Undecided] = {}
-        super().__init__(model, size, prompts)
+        super().__init__(model, size, prompts, layers)
         self._capabilities = SessionCapabilities(
             scores_runs=True,
             reads_trees=True,
@@ -132,12 +137,13 @@ class RecurrentSession(SeparateSession):
         for row, (run, (nodes, parents)) in enumerate(zip(tokens, trees, strict=True)):
             with self._pass_lock:
                 logits = self._read_tree(row, run, nodes, parents)
+            states = self._tree_states(row, len(run), len(nodes))
             self._tokens[row].extend(run)
             if run:
                 self._stale.discard(row)
                 last[row] = logits[len(run) - 1]
             after = torch.cat([last[row][None], logits[len(run) :]])
-            self._undecided[row] = _Undecided(list(nodes), list(parents), after)
+            self._undecided[row] = _Undecided(list(nodes), list(parents), after, states)
             scores.append(to_numpy(logits))
         self._last, self._array = torch.stack(last), None
         return scores
@@ -155,6 +161,8 @@ class RecurrentSession(SeparateSession):
             run = known.read[:held] if known.read else known.unread
             self._put_back(row, [*run, *kept])
         self._tokens[row].extend(kept)
+        if self._hidden is not None and tree.states is not None:
+            self._hidden.append(row, tree.states[list(nodes)])
         if nodes:
             with torch.inference_mode():
                 self._last[row] = tree.logits[1 + nodes[-1]]
@@ -173,7 +181,10 @@ class RecurrentSession(SeparateSession):
     def _read_tree(
         self, row: int, run: Sequence[int], nodes: Sequence[int], parents: Sequence[int]
     ) -> torch.Tensor:
-        """Read a run and a tree; return the logits after each of their tokens."""
+        """Read a run and a tree; return the logits after each of their tokens.
+
+        `_read_states` then has the hidden states of the same tokens, after those of others.
+        """
         if not run and not nodes:
             return self._last.new_empty((0, self._size))
         known = self._passes[row]
@@ -202,12 +213,15 @@ class RecurrentSession(SeparateSession):
             )
         with reading_runs(self._mixers):
             logits = self._forward(ids, cache, longest + len(run), **inputs)
-        found = logits.new_empty((len(run) + len(nodes), self._size))
-        found[: len(run)] = logits[0, : len(run)]
+        places = [(0, position) for position in range(len(run))] + [(0, 0)] * len(nodes)
         for branch, path in enumerate(paths):
             for depth, node in enumerate(path):
-                found[len(run) + node] = logits[branch, len(run) + depth]
-        return found
+                places[len(run) + node] = branch, len(run) + depth
+        branches, at = (torch.tensor(each, device=logits.device) for each in zip(*places, strict=True))
+        if self._read_states is not None:
+            skipped = self._read_states.shape[1] - logits.shape[1]
+            self._read_states = self._read_states[branches, skipped + at][None]
+        return logits[branches, at]
 
     def _read_packed(
         self, row: int, run: Sequence[int], nodes: Sequence[int], parents: Sequence[int], keep: int
@@ -265,6 +279,14 @@ class RecurrentSession(SeparateSession):
             inputs["position_ids"] = positions(start, len(run)).to(self._model.device)
         with reading_runs(self._mixers if start and len(run) > 1 else ()):
             return self._forward(torch.tensor([run]), self._caches[row], keep, **inputs)[0]
+
+    def _tree_states(self, row: int, run: int, nodes: int) -> torch.Tensor | None:
+        """Keep the hidden states of a run that was read with a tree; return those of the tree's nodes."""
+        if self._hidden is None or self._read_states is None or not run + nodes:
+            return None
+        read = self._read_states[0]
+        self._hidden.append(row, read[len(read) - run - nodes : len(read) - nodes])
+        return read[len(read) - nodes :]
 
 
 def _copy(cache: Any) -> Any:

@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from structgen.errors import ModelError
 from structgen.protocols import SessionCapabilities
 
-from .cached_session import CachedSession, Tokens, to_numpy
+from .cached_session import CachedSession, Tokens, chosen_states
 from .caches import parameters_of
 
 __all__ = ["RereadingSession"]
@@ -28,20 +26,17 @@ __all__ = ["RereadingSession"]
 class RereadingSession(CachedSession):
     """Keeps nothing but the rows' tokens and the results of the last pass."""
 
-    def __init__(self, model: object, size: int, prompts: Tokens) -> None:
-        super().__init__(model, size, len(prompts))
-        self._capabilities = SessionCapabilities(
-            scores_runs=True, crops_cheaply=True, hidden_states=True, joins=True
-        )
+    def __init__(self, model: object, size: int, prompts: Tokens, layers: Sequence[int] = ()) -> None:
+        super().__init__(model, size, len(prompts), layers)
+        self._capabilities = SessionCapabilities(scores_runs=True, crops_cheaply=True, joins=True)
         self._options = {"use_cache": False} if "use_cache" in parameters_of(model) else {}
-        self._states: list[torch.Tensor | None] = [None for _ in prompts]
-        """For each row that the last pass read, the hidden states after its tokens, if they are kept."""
         self.append(prompts)
 
     def select(self, rows: Sequence[int]) -> None:
         """See `Session.select`."""
         self._tokens = [list(self._tokens[row]) for row in rows]
-        self._states = [self._states[row] for row in rows]
+        if self._hidden is not None:
+            self._hidden = self._hidden.select(rows)
         self._stale = {index for index, row in enumerate(rows) if row in self._stale}
         self._last, self._array = self._last[list(rows)], None
 
@@ -49,7 +44,8 @@ class RereadingSession(CachedSession):
         """See `Session.join`."""
         held = len(self._tokens)
         self._tokens += other._tokens
-        self._states += other._states
+        if self._hidden is not None and other._hidden is not None:
+            self._hidden.join(other._hidden)
         self._stale |= {held + row for row in other._stale}
         self._last, self._array = torch.cat([self._last, other._last]), None
 
@@ -59,13 +55,8 @@ class RereadingSession(CachedSession):
         if n:
             del self._tokens[row][len(self._tokens[row]) - n :]
             self._stale.add(row)
-
-    def hidden(self) -> list[NDArray[np.float32] | None]:
-        """See `Session.hidden`."""
-        return [
-            to_numpy(states[len(held) - 1]) if held and states is not None else None
-            for held, states in zip(self._tokens, self._states, strict=True)
-        ]
+            if self._hidden is not None:
+                self._hidden.crop(row, n)
 
     def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
         self._check_rows(tokens)
@@ -90,21 +81,21 @@ class RereadingSession(CachedSession):
         options: dict[str, Any] = dict(self._options)
         if self._keeps_last:
             options["logits_to_keep"] = longest - first
-        if self.keeps_hidden:
-            options["output_hidden_states"] = True
+        if self._hidden is not None:
+            options["output_hidden_states"] = list(self._hidden.layers)
         with torch.inference_mode():
             output = self._model(input_ids=ids.to(self._model.device), **options)
             logits = output.logits[:, first - longest :, : self._size]
         last = list(self._last)
-        self._states = [None for _ in self._tokens]
+        states = None if self._hidden is None else chosen_states(output, self._hidden.layers)
         scores = {}
         for index, (row, text) in enumerate(texts.items()):
             end = len(text) - first
             scores[row] = logits[index, end - wanted[row] : end]
             last[row] = scores[row][-1]
+            if self._hidden is not None and states is not None:
+                self._hidden.append(row, states[index, len(self._tokens[row]) : len(text)])
             self._tokens[row] = list(text)
-            if self.keeps_hidden:
-                self._states[row] = output.hidden_states[-1][index]
         self._stale -= set(texts)
         self._last, self._array = torch.stack(last), None
         return scores

@@ -26,8 +26,8 @@ __all__ = ["SeparateSession"]
 class SeparateSession(CachedSession):
     """One cache per row, one forward pass per row."""
 
-    def __init__(self, model: object, size: int, prompts: Tokens) -> None:
-        super().__init__(model, size, len(prompts))
+    def __init__(self, model: object, size: int, prompts: Tokens, layers: Sequence[int] = ()) -> None:
+        super().__init__(model, size, len(prompts), layers)
         kinds = kinds_of_layers(model)
         self._memory = memory_of(model, size)
         crops_cheaply = kinds <= {"DynamicLayer", "DynamicSlidingWindowLayer"}  # others are rebuilt
@@ -56,10 +56,14 @@ class SeparateSession(CachedSession):
         self._tokens = [list(self._tokens[row]) for row in rows]
         self._stale = {index for index, row in enumerate(rows) if row in self._stale}
         self._last, self._array = self._last[list(rows)], None
+        if self._hidden is not None:
+            self._hidden = self._hidden.select(rows)
 
     def join(self, other: SeparateSession) -> None:
         """See `Session.join`."""
         held = len(self._tokens)
+        if self._hidden is not None and other._hidden is not None:
+            self._hidden.join(other._hidden)
         self._caches += other._caches
         self._owed += other._owed
         self._fresh += other._fresh
@@ -71,7 +75,7 @@ class SeparateSession(CachedSession):
         """See `Session.rollback`. A memory that cannot be cropped so far is rebuilt from the tokens."""
         self._check_length(row, n)
         if n:
-            self._take_back(row, n)
+            self._forget(row, n)
             self._stale.add(row)
 
     def _cache(self) -> Any:
@@ -80,7 +84,13 @@ class SeparateSession(CachedSession):
             cache.activate_past_recording()
         return cache
 
+    def _forget(self, row: int, n: int) -> None:
+        self._take_back(row, n)
+        if self._hidden is not None:
+            self._hidden.crop(row, n)
+
     def _take_back(self, row: int, n: int) -> None:
+        """Remove the last `n` tokens of a row from its tokens and its cache."""
         del self._tokens[row][len(self._tokens[row]) - n :]
         if self._slides:
             self._owed[row] += n
@@ -111,7 +121,7 @@ class SeparateSession(CachedSession):
                     "a row without tokens has no logits", hint="Append tokens after a rollback to nothing."
                 )
             last = self._tokens[row][-1]
-            self._take_back(row, 1)
+            self._forget(row, 1)
             self._read([[last] if index == row else [] for index in range(len(self._tokens))], every=False)
 
     def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
@@ -124,6 +134,7 @@ class SeparateSession(CachedSession):
                 continue
             self._crop_owed(row, len(new))
             logits = self._read_row(row, new, every)
+            self._keep_states(row, len(new))
             self._tokens[row].extend(new)
             self._stale.discard(row)
             last[row] = logits[-1]
@@ -132,14 +143,23 @@ class SeparateSession(CachedSession):
         return scores if every else []
 
     def _read_row(self, row: int, new: Sequence[int], every: bool) -> torch.Tensor:
+        """Read tokens of a row. `_read_states` then ends with the hidden states of them, if they are kept."""
         start = len(self._tokens[row])
         runs = [list(new)] if self._memory.reads_runs or not start else [[token] for token in new]
-        logits = []
+        logits, states = [], list[Any]()
         for run in runs:
             inputs = {}
             if self._memory.wants_positions:
                 inputs["position_ids"] = positions(start, len(run)).to(self._model.device)
             keep = len(run) if every else 1
             logits.append(self._forward(torch.tensor([run]), self._caches[row], keep, **inputs)[0])
+            states.append(self._read_states)
             start += len(run)
+        if self._hidden is not None:
+            self._read_states = torch.cat(states, dim=1)
         return torch.cat(logits)
+
+    def _keep_states(self, row: int, new: int) -> None:
+        """Keep the hidden states of the last `new` positions that were read."""
+        if self._hidden is not None and self._read_states is not None:
+            self._hidden.append(row, self._read_states[0, -new:])

@@ -7,6 +7,8 @@ has no slots that could be empty, and `RecurrentSession` is one for states. Mode
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from structgen.errors import ModelError
 
 from .batched_session import BatchedSession
@@ -20,9 +22,9 @@ __all__ = ["start_session"]
 
 
 def start_session(
-    model: object, size: int, prompts: Tokens
+    model: object, size: int, prompts: Tokens, layers: Sequence[int] = ()
 ) -> BatchedSession | SeparateSession | RereadingSession:
-    """Prefill one row per prompt and return the session that fits the model."""
+    """Prefill one row per prompt and return the session that fits the model. It keeps hidden states of `layers`."""
     if not all(prompts):
         raise ModelError("a prompt has no tokens", hint="Every row needs at least one token to start from.")
     kept = memory_of(model, size)
@@ -31,7 +33,7 @@ def start_session(
         if kept.is_recurrent and kept.reads_runs:
             kind = RecurrentSession
         try:
-            return kind(model, size, prompts)
+            return kind(model, size, prompts, layers)
         except NoCache:
             forgets(model, size)
-    return RereadingSession(model, size, prompts)
+    return RereadingSession(model, size, prompts, layers)

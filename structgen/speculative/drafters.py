@@ -24,6 +24,7 @@ from .checks import check_whole
 from .suffixes import SuffixIndex
 
 if TYPE_CHECKING:
+    from structgen.generation.drafting import RowStates
     from structgen.vocabulary import Vocabulary
 
 __all__ = [
@@ -60,9 +61,9 @@ class Context:
     is_constrained: bool = True
     noise: Callable[[NDArray[np.int64]], NDArray[np.float64]] | None = None
     """From token ids to their Gumbel noise, if the next token is drawn with it."""
-    hidden: NDArray[np.float32] | None = None
-    """The model's last hidden state at the end of the row, ``[hidden size]``, if a drafter has `wants_hidden_states`.
-    None right after the prompt, and where the last forward pass did not read the row."""
+    hidden: RowStates | None = None
+    """The model's hidden states after the tokens of the row that it has read. None if no drafter declares
+    `hidden_layers`, or the session keeps none."""
 
     def tail(self, tokens: int) -> bytes:
         """Return the bytes of the last `tokens` tokens."""
@@ -146,7 +147,8 @@ class Drafter(Protocol):
     A drafter may also have:
 
     - ``gives_distributions = True`` if its row drafters have `RowDrafter.distribution`;
-    - ``wants_hidden_states = True`` if they need `Context.hidden`;
+    - ``hidden_layers``, the layers whose hidden states they read from `Context.hidden`, as in
+      `LanguageModel.start_with_hidden_states`;
     - ``learn(contexts, logits)``, called with the logits of each forward pass (``[contexts, vocabulary.size]``,
       read-only) and with up to `CONTEXT` tokens before each of them.
     """

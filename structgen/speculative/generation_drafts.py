@@ -19,12 +19,13 @@ import numpy as np
 
 from structgen.errors import OptionError, StructgenError
 from structgen.generation.distributions import StepDistribution
+from structgen.generation.drafting import RowStates
 from structgen.generation.random_streams import uniform_stream
 
 from .controllers import Costs
 from .drafters import CONTEXT, Context, RowDrafter, Start
 from .growth import MIN_CHANCE, Chances, DraftsLeft, GrownTree, grow_tree
-from .guarded import BUILT_IN, UNSUPPORTED, Guarded, GuardedLearner, SpeculationWarning
+from .guarded import BUILT_IN, UNSUPPORTED, Guarded, GuardedLearner, SpeculationWarning, hidden_layers_of
 from .sampled import Draws, WrongDrafts, grow_sampled_tree
 from .trees import DraftTree
 
@@ -91,10 +92,15 @@ class GenerationDrafts:
         self._growth_lock: Any = nullcontext() if is_built_in and not self._learners else speculation.lock
         self.wants_logits = bool(self._learners)
         self.replaces_draws = speculation.verifier.drafted != "any"
-        self.wants_hidden_states = any(record.wants_hidden_states for record in speculation.records)
+        self.hidden_layers = hidden_layers_of(speculation.drafters, model)
 
     def propose(
-        self, rows: Sequence[Row], hidden: Sequence[Any] | None = None, *, trees: bool, pads: bool = False
+        self,
+        rows: Sequence[Row],
+        hidden: Sequence[RowStates] | None = None,
+        *,
+        trees: bool,
+        pads: bool = False,
     ) -> list[DraftTree]:
         """See `Drafting.propose`."""
         self._rows_in_pass = max(1, len(rows))
@@ -149,7 +155,7 @@ class GenerationDrafts:
             known.grown = GrownTree(DraftTree())
         return known.grown
 
-    def _grow_or_fail(self, row: Row, hidden: Any, trees: bool, costs: Costs) -> GrownTree:
+    def _grow_or_fail(self, row: Row, hidden: RowStates | None, trees: bool, costs: Costs) -> GrownTree:
         """Grow a tree for a row; end the row if its matcher cannot be rolled back."""
         try:
             return self._grow(row, hidden, trees, costs)
@@ -296,7 +302,7 @@ class GenerationDrafts:
             )
         return known
 
-    def _grow(self, row: Row, hidden: Any, trees: bool, costs: Costs) -> GrownTree:
+    def _grow(self, row: Row, hidden: RowStates | None, trees: bool, costs: Costs) -> GrownTree:
         if not row.options.speculate:
             return GrownTree(DraftTree())  # nothing is learned from this row either
         known = self._known(row)

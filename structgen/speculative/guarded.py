@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from structgen.errors import StructgenError, a_kind
+from structgen.protocols import LanguageModel, layer_count_of
 
 from .drafters import Context, Drafter, Proposal, RowDrafter, Start
 from .sampled import Sampled
@@ -29,6 +30,7 @@ __all__ = [
     "Guarded",
     "GuardedLearner",
     "SpeculationWarning",
+    "hidden_layers_of",
     "start_guarded",
 ]
 
@@ -58,7 +60,6 @@ class DrafterRecord:
 
     name: str
     gives_distributions: bool = False
-    wants_hidden_states: bool = False
     learns: bool = False
     failed: int = 0
     """How many times it raised, or proposed what is not a token."""
@@ -82,7 +83,6 @@ class DrafterRecord:
         return cls(
             type(drafter).__name__,
             gives_distributions=bool(getattr(drafter, "gives_distributions", False)),
-            wants_hidden_states=bool(getattr(drafter, "wants_hidden_states", False)),
             learns=hasattr(drafter, "learn"),
         )
 
@@ -127,6 +127,15 @@ class DrafterRecord:
         if self.failed:
             parts.append(f"left out of {self.failed} texts: {self.why}")
         return f"{self.name}: {'; '.join(parts)}"
+
+
+def hidden_layers_of(drafters: Sequence[Drafter], model: LanguageModel) -> tuple[int, ...]:
+    """Return the layers whose hidden states some of the drafters read. A drafter may declare none."""
+    count = layer_count_of(model)
+    if count is None:
+        return ()
+    wanted = {layer for drafter in drafters for layer in getattr(drafter, "hidden_layers", ())}
+    return tuple(sorted(layer for layer in wanted if 0 <= layer <= count))
 
 
 def start_guarded(drafter: Drafter, start: Start, record: DrafterRecord) -> RowDrafter:
@@ -279,9 +288,8 @@ class GuardedLearner:
 def _apart(context: Context) -> Context:
     """Return a copy of the context that shares nothing with the row."""
     fork = context.matcher.fork()
-    hidden = None if context.hidden is None else context.hidden.copy()
     matcher = context.matcher if fork is None else fork
-    return replace(context, tokens=list(context.tokens), matcher=matcher, hidden=hidden)
+    return replace(context, tokens=list(context.tokens), matcher=matcher)
 
 
 def _describe_error(error: Exception) -> str:

@@ -82,28 +82,6 @@ def test_a_pass_reads_the_rows_that_go_on(name: str) -> None:
     assert shapes == [(2, 7), (1, 2), (2, 6)]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_hidden_states(name: str) -> None:
-    model = tiny_model(name)
-    session = started(model, PROMPTS)
-    assert session.hidden() == [None] * 3
-    session.keeps_hidden = True
-    session.append_scored([[20, 21, 22], [23], []])
-    session.rollback(0, 2)
-    session.select([1, 0, 2, 0])
-    rows = [[3, 23], [5, 6, 7, 8, 9, 20]]
-    found = session.hidden()
-    assert found[2] is None
-    assert np.array_equal(found[1], found[3])
-    for row, state in zip(rows, found, strict=False):
-        with torch.inference_mode():
-            output = model(input_ids=torch.tensor([row]), output_hidden_states=True)
-        np.testing.assert_allclose(state, output.hidden_states[-1][0, -1], rtol=1e-3, atol=2e-4)
-    session.keeps_hidden = False
-    session.append([[7]] * 4)
-    assert session.hidden() == [None] * 4
-
-
 @pytest.mark.filterwarnings("ignore::structgen.models.ModelWarning")
 @pytest.mark.parametrize("temperature", [0, 1])
 @pytest.mark.parametrize("name", NAMES)

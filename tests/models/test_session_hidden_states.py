@@ -1,7 +1,8 @@
-"""Hidden states that sessions keep: those of one forward pass over the row's tokens, or none where they are unknown."""
+"""Hidden states that sessions keep: after every token, they are those of one forward pass over the row's tokens."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,157 +11,148 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from structgen.errors import ModelError, OptionError  # noqa: E402
 from structgen.models import with_processors  # noqa: E402
+from structgen.models.hugging_face import HuggingFaceModel  # noqa: E402
 from structgen.models.session import start_session  # noqa: E402
+from structgen.protocols import start_rows  # noqa: E402
 from structgen.vocabulary import Vocabulary  # noqa: E402
 
-from .test_session import PROMPTS, assert_exact, model, random_path, random_tree  # noqa: E402
+from .test_session import PROMPTS, assert_exact, model, random_path, random_tree, tolerance  # noqa: E402
 from .tiny import SIZE  # noqa: E402
 
-NAMES = ["llama", "gpt2", "llama-eager"]
+BATCHED = ["llama", "gpt2", "llama-eager"]
+NAMES = [*BATCHED, "mistral", "bloom", "mamba", "mamba2", "qwen3_next", "lfm2", "jamba", "rwkv", "gpt"]
+pytestmark = pytest.mark.filterwarnings("ignore::structgen.models.ModelWarning")
 
 
-def hidden_states(name: str, tokens: list[int]) -> np.ndarray:
-    """The last hidden state after each token."""
+def layer_count(name: str) -> int:
+    return int(model(name).config.get_text_config().num_hidden_layers)
+
+
+def plain(name: str, tokens: list[int], layers: Sequence[int]) -> Any:
+    """The states after each token, from one forward pass without a cache, ``[tokens, layers, hidden size]``."""
     with torch.inference_mode():
-        output = model(name)(input_ids=torch.tensor([tokens]), use_cache=False, output_hidden_states=True)
-    return np.asarray(output.hidden_states[-1][0])
+        output = model(name)(input_ids=torch.tensor([tokens]), output_hidden_states=True)
+    return torch.stack([output.hidden_states[layer][0] for layer in layers], dim=1)
 
 
-def started(name: str, prompts: list[list[int]] = PROMPTS) -> Any:
-    session: Any = start_session(model(name), SIZE, prompts)
-    session.keeps_hidden = True
-    return session
-
-
-def assert_hidden(session: Any, name: str, rows: list[list[int]], known: list[bool]) -> None:
-    found = session.hidden()
-    assert [one is not None for one in found] == known
-    for one, tokens in zip(found, rows, strict=True):
-        if one is not None:
-            np.testing.assert_allclose(one, hidden_states(name, tokens)[-1], rtol=1e-3, atol=2e-4)
-
-
-def test_nothing_is_known_where_no_one_asked() -> None:
-    session: Any = start_session(model("llama"), SIZE, PROMPTS)
-    assert session.hidden() == [None] * 3
-    session.append([[7]] * 3)
-    assert session.hidden() == [None] * 3
-    session.keeps_hidden = True
-    assert session.hidden() == [None] * 3
-    session.append([[8]] * 3)
-    assert_hidden(session, "llama", [[*row, 7, 8] for row in PROMPTS], [True] * 3)
-    session.keeps_hidden = False
-    session.append([[9, 10]] * 3)
-    assert session.hidden() == [None] * 3
+def assert_states(session: Any, name: str, rows: list[list[int]], layers: Sequence[int]) -> None:
+    for row, tokens in enumerate(rows):
+        found, wanted = session.hidden_states(row), plain(name, tokens, layers)
+        assert found.shape == wanted.shape
+        atol = 4 * tolerance(name) * max(1.0, float(wanted.abs().max()) / 4)
+        np.testing.assert_allclose(found, wanted, rtol=4e-3, atol=atol)
+        assert torch.equal(session.hidden_states(row, len(tokens) // 2), found[len(tokens) // 2 :])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_after_what_was_appended(name: str) -> None:
-    session = started(name)
-    session.append([[7], [8, 9, 10], []])
-    rows = [[*PROMPTS[0], 7], [*PROMPTS[1], 8, 9, 10], PROMPTS[2]]
-    assert_hidden(session, name, rows, [True, True, False])
-    session.append([[], [], []])  # no pass
-    session.append_trees([[], [], []], [([], [])] * 3)
-    for row in range(3):
-        session.keep(row, [])
-    assert_hidden(session, name, rows, [True, True, False])
-    session.select([1, 0, 1])
-    rows = [rows[1], rows[0], rows[1]]
-    assert_hidden(session, name, rows, [True] * 3)
-    assert_exact(session, name, rows)
+def test_prompts_are_included(name: str) -> None:
+    layers = range(layer_count(name) + 1)
+    session = start_session(model(name), SIZE, PROMPTS, layers)
+    assert session.capabilities.hidden_states
+    assert_states(session, name, PROMPTS, layers)
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_a_shared_prefix_is_read_once(name: str) -> None:
+    prefix = [5 + i % 7 for i in range(24)]
+    prompts = [[*prefix, 3], [*prefix, 4, 5, 6]]
+    session = start_session(model(name), SIZE, prompts, (1, 2))
+    assert_states(session, name, prompts, (1, 2))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_after_what_was_drafted_and_rolled_back(name: str) -> None:
-    session = started(name)
-    session.append_scored([[20, 21, 22, 23], [24, 25], [26]])
-    session.rollback(0, 3)
-    session.rollback(1, 1)
-    rows = [[*PROMPTS[0], 20], [*PROMPTS[1], 24], [*PROMPTS[2], 26]]
-    assert_hidden(session, name, rows, [True] * 3)
-    session.rollback(1, 1)  # before what the last pass has read
-    session.rollback(2, 2)
-    rows = [rows[0], PROMPTS[1], PROMPTS[2][:-1]]
-    assert_hidden(session, name, rows, [True, False, False])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_after_what_was_kept_of_trees(name: str) -> None:
-    session = started(name)
-    tree = ([20, 21, 22, 23], [-1, -1, 1, 2])
-    session.append_trees([[9], [], [8]], [tree, tree, tree])
-    session.keep(0, [1, 2])
-    session.keep(1, [])
-    session.keep(2, [])
-    rows = [[*PROMPTS[0], 9, 21, 22], PROMPTS[1], [*PROMPTS[2], 8]]
-    assert_hidden(session, name, rows, [True, False, True])
-    for n in range(1, 3):
-        session.rollback(0, 1)
-        assert_hidden(session, name, [rows[0][:-n], *rows[1:]], [True, False, True])
-    session.rollback(0, 1)
-    assert session.hidden()[0] is None
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_after_any_sequence_of_operations(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
+    count = layer_count(name)
+    layers = sorted(int(i) for i in rng.choice(count + 1, size=min(2, count), replace=False))
 
     def run(most: int) -> list[int]:
         return [int(i) for i in rng.integers(2, SIZE, size=rng.integers(0, most + 1))]
 
     rows = [list(row) for row in PROMPTS]
-    session = started(name)
-    reads = [0] * 3
-    """The number of tokens whose hidden states the last pass has."""
+    session: Any = start_session(model(name), SIZE, PROMPTS, layers)
+    can = session.capabilities
+    operations = ["append", "scored", "rollback", "select", "join"]
+    operations += ["trees"] * can.reads_trees + ["fork"] * can.forks + ["chunks"]
     for _ in range(16):
-        operation = rng.choice(["append", "scored", "trees", "rollback", "select"])
-        if operation in ("append", "scored", "trees"):
+        operation = rng.choice(operations)
+        if operation in ("append", "scored"):
+            runs = [run(3) for _ in rows]
+            (session.append if operation == "append" else session.append_scored)(runs)
+            rows = [[*row, *new] for row, new in zip(rows, runs, strict=True)]
+        elif operation == "chunks":  # a long prompt that is read in parts
+            chunk = run(8)
+            for start in range(0, len(chunk), 3):
+                session.append([chunk[start : start + 3], *[[]] * (len(rows) - 1)])
+            rows[0] = [*rows[0], *chunk]
+        elif operation == "trees":
             runs, trees = [run(3) for _ in rows], [random_tree(rng, 5) for _ in rows]
-            if operation != "trees":
-                trees = [([], [])] * len(rows)
-            passed = any(runs) or any(nodes for nodes, _ in trees)
-            if operation == "append":
-                session.append(runs)
-            elif operation == "scored":
-                session.append_scored(runs)
-            else:
-                session.append_trees(runs, trees)
+            session.append_trees(runs, trees)
             for row, (new, (nodes, parents)) in enumerate(zip(runs, trees, strict=True)):
                 path = random_path(rng, parents)
-                if operation == "trees":
-                    session.keep(row, path)
-                more = [*new, *(nodes[node] for node in path)]
-                rows[row] = [*rows[row], *more]
-                if passed:
-                    reads[row] = len(more)
+                session.keep(row, path)
+                rows[row] = [*rows[row], *new, *(nodes[node] for node in path)]
         elif operation == "rollback":
             row = int(rng.integers(len(rows)))
             n = min(int(rng.integers(0, 4)), len(rows[row]) - 1)
             session.rollback(row, n)
             rows[row] = rows[row][: len(rows[row]) - n]
-            reads[row] = max(0, reads[row] - n)
-        else:
+        elif operation == "select":
             places = [int(i) for i in rng.integers(0, len(rows), size=rng.integers(1, 4))]
             session.select(places)
-            rows, reads = [rows[place] for place in places], [reads[place] for place in places]
-        assert_hidden(session, name, rows, [read > 0 for read in reads])
+            rows = [rows[place] for place in places]
+        elif operation == "fork":  # the reuse of a prefix: both sessions go on
+            other = session.fork([0])
+            other.append([[2, 3, 4]])
+            other.rollback(0, 1)
+            assert_states(other, name, [[*rows[0], 2, 3]], layers)
+        elif len(rows) < 4:
+            more = [7, *run(6)]
+            session.join(start_session(model(name), SIZE, [more], layers))
+            rows = [*rows, more]
+        assert_states(session, name, rows, layers)
     assert_exact(session, name, rows)
+    assert_states(session, name, rows, layers)
+
+
+def test_sessions_without_layers_say_so() -> None:
+    session: Any = start_session(model("llama"), SIZE, PROMPTS)
+    assert not session.capabilities.hidden_states
+    with pytest.raises(ModelError, match="keeps no hidden states"):
+        session.hidden_states(0)
+
+
+def test_a_tree_must_be_decided_first() -> None:
+    session: Any = start_session(model("llama"), SIZE, PROMPTS, (1,))
+    session.append_trees([[]] * 3, [([7], [-1])] * 3)
+    with pytest.raises(ModelError, match="keep"):
+        session.hidden_states(0)
+
+
+class Wrapped(HuggingFaceModel):
+    """A tiny model without a tokenizer."""
+
+    def __init__(self, name: str) -> None:
+        self.model = model(name)
+        self.vocabulary = Vocabulary.from_tokens([b"%d," % i for i in range(SIZE - 1)] + [None], [SIZE - 1])
+
+
+def test_models_name_the_layers_that_there_are() -> None:
+    wrapped = Wrapped("llama")
+    assert wrapped.layer_count == layer_count("llama")
+    for wrong in (-1, wrapped.layer_count + 1):
+        with pytest.raises(OptionError, match=f"no hidden state {wrong}"):
+            wrapped.start_with_hidden_states(PROMPTS, [0, wrong])
 
 
 def test_models_with_processors_pass_them_on() -> None:
-    class Model:
-        vocabulary = Vocabulary.from_tokens([b"%d," % i for i in range(SIZE - 1)] + [None], [SIZE - 1])
-
-        def start(self, prompts: Any) -> Any:
-            return start_session(model("llama"), SIZE, prompts)
-
-    session: Any = with_processors(Model(), lambda tokens, logits: -logits).start(PROMPTS)  # type: ignore[arg-type]
-    assert session.hidden() == [None] * 3
-    session.keeps_hidden = True
+    processed = with_processors(Wrapped("llama"), lambda tokens, logits: -logits)
+    session: Any = start_rows(processed, PROMPTS, (0, 2))
     session.append_trees([[9]] * 3, [([20, 21], [-1, -1])] * 3)
     for row in range(3):
         session.keep(row, [1])
-    assert_hidden(session, "llama", [[*row, 9, 21] for row in PROMPTS], [True] * 3)
+    assert_states(session, "llama", [[*row, 9, 21] for row in PROMPTS], (0, 2))
+    assert not start_rows(processed, PROMPTS, ()).capabilities.hidden_states

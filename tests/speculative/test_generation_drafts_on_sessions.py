@@ -97,34 +97,33 @@ def test_drafters_get_the_hidden_state_after_what_was_read(name: str, forced: bo
     drafting = Noting(speculation, model, watcher)
     found = generate_tokens(model, prompts, matchers, options, drafting=drafting)  # type: ignore[arg-type]
     assert sum(one.accepted_tokens for one in found) > 0 and found[3].retries > 0
-    reported = 0
+    reported = after_steps_back = 0
     for excess, read, hidden in drafting.reported:
-        # Of a prompt nothing is kept: it is read before anybody asks.
-        assert (hidden is None) == (excess > 0 or read in prompts)
-        if hidden is not None:
-            with torch.inference_mode():
-                output = model.model(input_ids=torch.tensor([read]), output_hidden_states=True)
-            np.testing.assert_allclose(hidden, output.hidden_states[-1][0, -1], rtol=1e-3, atol=2e-4)
-            reported += 1
-    assert reported > 20
+        with torch.inference_mode():
+            output = model.model(input_ids=torch.tensor([read]), output_hidden_states=True)
+        wanted = torch.stack([output.hidden_states[layer][0] for layer in (1, 2)], dim=1)
+        np.testing.assert_allclose(hidden[0], wanted, rtol=1e-3, atol=2e-4)
+        np.testing.assert_allclose(hidden[1], wanted[3:, 1:], rtol=1e-3, atol=2e-4)
+        after_steps_back += excess > 0
+        reported += 1
+    assert reported > 20 and after_steps_back > 0
 
 
 def test_hidden_states_are_kept_for_those_who_want_them() -> None:
     model = Model("llama")
     kept: list[Any] = []
-    start_guarded = model.start
+    start = model.start_with_hidden_states
 
-    def noted(prompts: Any) -> Any:
-        kept.append(start_guarded(prompts))
+    def noted(prompts: Any, layers: Any) -> Any:
+        kept.append(start(prompts, layers))
         return kept[-1]
 
-    model.start = noted  # type: ignore[method-assign]
+    model.start_with_hidden_states = noted  # type: ignore[method-assign]
     options = SamplingOptions(seed=1, max_tokens=8)
     for drafters in (DRAFTERS, (Watcher(), *DRAFTERS)):
         drafting = Speculation(drafters, controller=Fixed(3)).start(model)
         generate_tokens(model, [[5, 6]], [None], options, drafting=drafting)  # type: ignore[arg-type]
-    assert [session.keeps_hidden for session in kept] == [False, True]
-    assert kept[0].hidden() == [None]
+    assert [session.capabilities.hidden_states for session in kept] == [False, True]
 
 
 def test_kernels_that_know_no_trees_are_given_chains() -> None:

@@ -39,8 +39,6 @@ def test_a_drafter_cannot_change_the_row() -> None:
             self.tokens[start:] = tokens[start:]
 
     class Rewrites(SilentDrafter):
-        wants_hidden_states = True
-
         def propose(self, context: Context) -> Any:
             context.tokens.clear()
             return []

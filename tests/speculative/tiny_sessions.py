@@ -19,6 +19,7 @@ class Model:
     """A tiny model without a tokenizer."""
 
     context_length = 256
+    layer_count = 2
     cache_bytes_per_token = 1024
 
     def __init__(self, name: str, attention: str | None = None) -> None:
@@ -29,7 +30,11 @@ class Model:
 
     def start(self, prompts: Any) -> Any:
         """See `LanguageModel.start`."""
-        session = start_session(self.model, SIZE, prompts)
+        return self.start_with_hidden_states(prompts, ())
+
+    def start_with_hidden_states(self, prompts: Any, layers: Any) -> Any:
+        """See `LanguageModel.start_with_hidden_states`."""
+        session = start_session(self.model, SIZE, prompts, layers)
         inner = session.append_scored
 
         def counted(tokens: Any) -> Any:
@@ -54,7 +59,7 @@ class Model:
 class Watcher:
     """Proposes nothing, and notes the hidden states that it gets."""
 
-    wants_hidden_states = True
+    hidden_layers = (1, 2)
 
     def __init__(self) -> None:
         self.seen: list[tuple[list[int], Any]] = []
@@ -64,7 +69,9 @@ class Watcher:
 
     def propose(self, context: Context) -> list[Proposal]:
         if not context.drafted:
-            self.seen.append((list(context.tokens), context.hidden))
+            hidden = context.hidden
+            states = None if hidden is None else [hidden.since(0, (1, 2)).clone(), hidden.since(3, (2,)).clone()]
+            self.seen.append((list(context.tokens), states))
         return []
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
