@@ -91,6 +91,8 @@ class Proposal:
     """The name under which acceptance is counted. Proposals of one kind should be right about equally often."""
     chance: float = 0.5
     """The prior probability that such a proposal is right."""
+    is_probability: bool = False
+    """Whether `chance` was computed for this proposal. Guesses count half in free text, until there are counts."""
 
 
 class RowDrafter(Protocol):

@@ -337,11 +337,15 @@ def _ranked(context: Context, chances: Chances, proposed: dict[int, list[_OpenPr
             min(3, max([index for _, index, _ in proposals])),
             _beginning(context.vocabulary, token),
         )
-        prior = max([proposal.chance for proposal, _, _ in proposals])
-        chance = chances.of(kind, prior if context.is_constrained else prior / 2)
+        prior = max([_prior(proposal, context) for proposal, _, _ in proposals])
+        chance = chances.of(kind, prior)
         ranked.append(_Candidate(token, kind, chance, proposals))
     ranked.sort(key=_negated_chance)
     return ranked
+
+
+def _prior(proposal: Proposal, context: Context) -> float:
+    return proposal.chance if context.is_constrained or proposal.is_probability else proposal.chance / 2
 
 
 def _negated_chance(candidate: _Candidate) -> float:

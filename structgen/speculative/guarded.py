@@ -231,7 +231,8 @@ class Guarded(RowDrafter):
         chance = float(guess.chance)
         if not math.isfinite(chance):
             raise ValueError(f"the chance of {guess!r:.60} is not a number")
-        return Proposal(tokens, str(guess.kind)[:80], min(1.0, max(0.0, chance)))
+        is_probability = bool(getattr(guess, "is_probability", False))
+        return Proposal(tokens, str(guess.kind)[:80], min(1.0, max(0.0, chance)), is_probability)
 
     def _checked_distribution(self, distribution: object) -> Any:
         if distribution is None:

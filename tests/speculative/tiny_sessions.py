@@ -70,7 +70,9 @@ class Watcher:
     def propose(self, context: Context) -> list[Proposal]:
         if not context.drafted:
             hidden = context.hidden
-            states = None if hidden is None else [hidden.since(0, (1, 2)).clone(), hidden.since(3, (2,)).clone()]
+            states = (
+                None if hidden is None else [hidden.since(0, (1, 2)).clone(), hidden.since(3, (2,)).clone()]
+            )
             self.seen.append((list(context.tokens), states))
         return []
 

@@ -1,0 +1,11 @@
+"""Drafters that were trained on a model's own texts: they read its hidden states and propose what comes next.
+
+    Eagle    one decoder layer that continues the model's hidden states, token by token
+
+They need torch. `load_drafter` reads weights from a file; see `docs/learned-drafts.md`.
+"""
+
+from .eagle import Eagle
+from .weights import DraftWeights, load_weights, save_weights
+
+__all__ = ["DraftWeights", "Eagle", "load_weights", "save_weights"]

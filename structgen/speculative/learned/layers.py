@@ -1,0 +1,111 @@
+"""The parts of which learned drafters consist: a norm, rotary positions, and one decoder layer.
+
+The layer is that of Llama, with an input of its own: the normed embedding of the next token next to the normed hidden
+state. So one module serves training, where a whole text passes at once, and drafting, where single tokens do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+__all__ = ["DraftLayer", "LayerSizes", "RMSNorm", "rotated"]
+
+
+@dataclass(frozen=True)
+class LayerSizes:
+    """The sizes of a decoder layer."""
+
+    hidden: int
+    """The width of hidden states."""
+    heads: int
+    kv_heads: int
+    head_size: int
+    mlp: int
+    """The width of its feed-forward part."""
+    rope_theta: float = 10_000.0
+    eps: float = 1e-5
+
+
+class RMSNorm(nn.Module):
+    """Root-mean-square norm with a learned weight; computed in float32."""
+
+    def __init__(self, size: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the normed states, of the same shape and dtype."""
+        return functional.rms_norm(states.float(), self.weight.shape, self.weight.float(), self.eps).to(
+            states.dtype
+        )
+
+
+class DraftLayer(nn.Module):
+    """One decoder layer that reads a hidden state and the embedding of the token after it.
+
+    The output has the width of a hidden state, so that it can be the next input.
+    """
+
+    def __init__(self, sizes: LayerSizes) -> None:
+        super().__init__()
+        self.sizes = sizes
+        width, hidden = 2 * sizes.hidden, sizes.hidden
+
+        def linear(inputs: int, outputs: int) -> nn.Linear:
+            return nn.Linear(inputs, outputs, bias=False)
+
+        self.embedding_norm = RMSNorm(hidden, sizes.eps)
+        self.state_norm = RMSNorm(hidden, sizes.eps)
+        self.mlp_norm = RMSNorm(hidden, sizes.eps)
+        self.q = linear(width, sizes.heads * sizes.head_size)
+        self.k = linear(width, sizes.kv_heads * sizes.head_size)
+        self.v = linear(width, sizes.kv_heads * sizes.head_size)
+        self.o = linear(sizes.heads * sizes.head_size, hidden)
+        self.gate, self.up = linear(hidden, sizes.mlp), linear(hidden, sizes.mlp)
+        self.down = linear(sizes.mlp, hidden)
+        for last in (self.o, self.down):  # at first the layer changes its input little
+            nn.init.normal_(last.weight, std=0.01)
+
+    def projected(
+        self, states: torch.Tensor, embeddings: torch.Tensor, angles: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return queries, keys and values, ``[..., heads, tokens, head size]``.
+
+        Args:
+            states: Hidden states, ``[..., tokens, hidden]``.
+            embeddings: The embedding of the token after each of them, of the same shape.
+            angles: Cosines and sines of the positions, ``[2, tokens, head size]``.
+        """
+        inputs = torch.cat([self.embedding_norm(embeddings), self.state_norm(states)], -1)
+        queries, keys, values = (
+            linear(inputs).unflatten(-1, (-1, self.sizes.head_size)).transpose(-2, -3)
+            for linear in (self.q, self.k, self.v)
+        )
+        return rotated(queries, angles), rotated(keys, angles), values
+
+    def finished(self, states: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
+        """Return the layer's output from its input states and what attention returned, ``[..., tokens, hidden]``."""
+        states = states + self.o(attended)
+        inner = self.mlp_norm(states)
+        output: torch.Tensor = states + self.down(functional.silu(self.gate(inner)) * self.up(inner))
+        return output
+
+    def angles(self, first: int, count: int) -> torch.Tensor:
+        """Return cosines and sines of the positions from `first` on, ``[2, count, head size]``."""
+        size = self.sizes.head_size
+        frequencies = self.sizes.rope_theta ** -(torch.arange(0, size, 2).double() / size)
+        turned = torch.arange(first, first + count).double()[:, None] * frequencies
+        turned = torch.cat([turned, turned], -1)
+        return torch.stack([turned.cos(), turned.sin()]).float()
+
+
+def rotated(heads: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+    """Return queries or keys with rotary positions (Su et al. 2021), halves of a head as the two coordinates."""
+    cosines, sines = angles.to(heads.dtype)
+    first, second = heads.chunk(2, -1)
+    return heads * cosines + torch.cat([-second, first], -1) * sines
