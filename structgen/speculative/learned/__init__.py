@@ -5,7 +5,8 @@
 They need torch. `load_drafter` reads weights from a file; see `docs/learned-drafts.md`.
 """
 
+from .acceptance import AcceptanceHead, acceptance_head
 from .eagle import Eagle
 from .weights import DraftWeights, load_weights, save_weights
 
-__all__ = ["DraftWeights", "Eagle", "load_weights", "save_weights"]
+__all__ = ["AcceptanceHead", "DraftWeights", "Eagle", "acceptance_head", "load_weights", "save_weights"]

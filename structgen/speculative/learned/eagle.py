@@ -14,6 +14,7 @@ Source: Li et al. 2024 (EAGLE), Li et al. 2025 (EAGLE-3): states of three depths
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ from structgen.models.packed import pack_linear
 
 from ..checks import check_number, check_whole
 from ..drafters import Context, Proposal, RowDrafter, SilentRow, Start
+from .acceptance import AcceptanceHead, network_tensors
 from .layers import DraftLayer, LayerSizes, RMSNorm
 from .weights import DraftWeights, load_weights
 
@@ -85,6 +87,8 @@ class Eagle:
         most: The largest number of tokens of a draft path.
         least: The probability that a node must have for the draft to go on from it.
         width: The number of alternatives proposed at a node.
+        acceptance: Estimates the probability that the first-ranked token is accepted. By default it is the probability
+            that the drafter gives the token.
 
     Raises:
         ModelError: The weights are not of such a drafter, or not for the model (when a text starts).
@@ -94,7 +98,13 @@ class Eagle:
     gives_distributions = True
 
     def __init__(
-        self, weights: DraftWeights | str, *, most: int = 6, least: float = 0.2, width: int = 3
+        self,
+        weights: DraftWeights | str,
+        *,
+        most: int = 6,
+        least: float = 0.2,
+        width: int = 3,
+        acceptance: AcceptanceHead | None = None,
     ) -> None:
         check_whole("most", most)
         check_number("least", least)
@@ -105,13 +115,19 @@ class Eagle:
         self.most, self.least, self.width = most, least, width
         self.sizes = EagleSizes.from_dict(self.weights.sizes)
         self.hidden_layers = self.sizes.hidden_layers
+        if acceptance is not None and acceptance.hidden != self.sizes.layer.hidden:
+            raise ModelError(
+                f"the acceptance head reads states of {acceptance.hidden} numbers; the drafter's have "
+                f"{self.sizes.layer.hidden}"
+            )
+        self.acceptance = acceptance
         self._model: Any = None
         self._parts: _Parts | None = None
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
         if self._model is not start.model or self._parts is None:
-            self._parts, self._model = _parts_for(self.weights, self.sizes, start.model), start.model
+            self._parts, self._model = _parts_for(self, start.model), start.model
         if start.model.layer_count is None:
             return SilentRow()
         return _EagleRow(self._parts, self, start.temperature)
@@ -133,10 +149,12 @@ class _Parts:
     """The tokens that may be drafted, ascending."""
     size: int
     """The size of the vocabulary."""
+    acceptance: nn.Module | None
 
 
-def _parts_for(weights: DraftWeights, sizes: EagleSizes, model: Any) -> _Parts:
+def _parts_for(drafter: Eagle, model: Any) -> _Parts:
     """Check that the weights are for the model; return what the drafter computes with."""
+    weights, sizes = drafter.weights, drafter.sizes
     network = EagleNetwork(sizes)
     whole = getattr(model, "model", None)
     if whole is None or not hasattr(whole, "get_input_embeddings"):
@@ -154,16 +172,16 @@ def _parts_for(weights: DraftWeights, sizes: EagleSizes, model: Any) -> _Parts:
             "the drafter's weights were trained with another tokenizer: some token is not the same",
             hint="Use weights that were trained for this model, or train them: structgen draft train.",
         )
-    network.load_state_dict(weights.tensors)
+    network.load_state_dict(network_tensors(weights))
     rows = torch.from_numpy(weights.token_ids).to(embeddings.device)
     head = nn.Linear(width, len(rows), bias=False)
     head.weight = nn.Parameter(_output_rows(whole, embeddings, rows).clone(), requires_grad=False)
-    parts = (
-        nn.ModuleList([network, head]).to(embeddings.device, embeddings.dtype).eval().requires_grad_(False)
-    )
+    modules = [network, head] if drafter.acceptance is None else [network, head, deepcopy(drafter.acceptance)]
+    parts = nn.ModuleList(modules).to(embeddings.device, embeddings.dtype).eval().requires_grad_(False)
     if embeddings.device.type == "cpu":
         pack_linear(parts)
-    return _Parts(network, embeddings, parts[1], weights.token_ids, model.vocabulary.size)
+    acceptance = parts[2] if len(parts) > 2 else None
+    return _Parts(network, embeddings, parts[1], weights.token_ids, model.vocabulary.size, acceptance)
 
 
 def _output_rows(whole: Any, embeddings: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
@@ -184,6 +202,8 @@ class _Node:
     """Where the KV cache has the draft tokens up to it."""
     logits: NDArray[np.float32] | None = None
     """Of the tokens that may be drafted."""
+    acceptance: tuple[int, float] | None = None
+    """Which of these tokens is first-ranked, and how probably it is accepted. None without an acceptance head."""
 
 
 class _EagleRow(RowDrafter):
@@ -222,6 +242,11 @@ class _EagleRow(RowDrafter):
         best = best[np.argsort(-logits[best], kind="stable")]
         masses = np.exp(logits - logits[best[0]])
         chances = masses[best] / masses.sum()
+        accepted = self._nodes[tuple(context.tokens[len(context.tokens) - context.drafted :])].acceptance
+        if (
+            accepted is not None and accepted[0] == best[0]
+        ):  # the mask allows the token for which the head is trained
+            chances[0] = accepted[1]
         depth = min(context.drafted, 3)
         return [
             Proposal(
@@ -253,8 +278,11 @@ class _EagleRow(RowDrafter):
             if node is None:
                 return None
             if node.logits is None:
-                output = self._parts.head(self._parts.network.output_norm(node.state))
-                node.logits = output[0].float().cpu().numpy()
+                normed = self._parts.network.output_norm(node.state)
+                node.logits = self._parts.head(normed)[0].float().cpu().numpy()
+                if self._parts.acceptance is not None:
+                    chance = float(self._parts.acceptance(normed).float().sigmoid()[0])
+                    node.acceptance = int(np.argmax(node.logits)), chance
         logits = node.logits
         if context.is_constrained:
             allowed = bits_of(context.matcher.mask(), self._parts.size)[self._parts.token_ids]
