@@ -108,4 +108,5 @@ def rotated(heads: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
     """Return queries or keys with rotary positions (Su et al. 2021), halves of a head as the two coordinates."""
     cosines, sines = angles.to(heads.dtype)
     first, second = heads.chunk(2, -1)
-    return heads * cosines + torch.cat([-second, first], -1) * sines
+    turned: torch.Tensor = heads * cosines + torch.cat([-second, first], -1) * sines
+    return turned

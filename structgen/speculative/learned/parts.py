@@ -1,0 +1,338 @@
+"""What all learned drafters share: weights that are checked against the model, a trimmed output layer, proposals.
+
+What: a `LearnedDrafter` reads weights and fits them to the model when the first text starts. Its rows compute one state
+for each node. The model's own output layer, cut to the tokens that texts consist of, makes logits of it, and the
+constraint's mask leaves out what may not follow.
+Invariant: a drafter proposes only tokens that its weights list and that the mask allows. Verification is that of any
+draft, so the text does not depend on the weights.
+Cost: a copy of the listed rows of the output layer for each model.
+Source: "VocabTrim" (Goel et al. 2025): a draft needs only the tokens that are frequent.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from structgen.errors import ModelError, VocabularyMismatch, a_kind
+from structgen.generation.distributions import bits_of
+from structgen.models.packed import pack_linear
+from structgen.protocols import layer_count_of
+
+from ..checks import check_number, check_whole
+from ..drafters import Context, Proposal, RowDrafter, SilentRow, Start
+from .acceptance import AcceptanceHead, network_tensors
+from .weights import DraftWeights, load_weights
+
+__all__ = ["Fitted", "LearnedDrafter", "LearnedRow", "Scores", "Sizes", "TrimmedHead", "fit"]
+
+_MIN_TEMPERATURE = 0.05
+_RETRAIN = "Use weights that were trained for this model, or train them: structgen draft train."
+
+
+class Sizes(Protocol):
+    """What determines the shapes of a drafter."""
+
+    @property
+    def hidden(self) -> int:
+        """The width of the model's hidden states."""
+        ...
+
+    @property
+    def hidden_layers(self) -> tuple[int, ...]:
+        """The layers whose states it reads, as in `LanguageModel.start_with_hidden_states`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What the output layers make of a node's state."""
+
+    logits: NDArray[np.float32]
+    """Of the tokens that may be drafted."""
+    acceptance: float | None
+    """The probability that the token with the largest of them is accepted. None without an acceptance head."""
+
+
+class TrimmedHead:
+    """The rows of a model's output layer for some tokens.
+
+    Args:
+        layer: The linear layer of those rows.
+        token_ids: The tokens, ascending.
+        size: The size of the vocabulary.
+        acceptance: The acceptance head.
+    """
+
+    def __init__(
+        self, layer: nn.Module, token_ids: NDArray[np.int64], size: int, acceptance: nn.Module | None = None
+    ) -> None:
+        self._layer, self.token_ids, self.size, self._acceptance = layer, token_ids, size, acceptance
+
+    def scores(self, states: torch.Tensor) -> list[Scores]:
+        """Return what follows from each of the states ``[states, hidden]``."""
+        logits = self._layer(states).float().cpu().numpy()
+        if self._acceptance is None:
+            return [Scores(row, None) for row in logits]
+        chances = self._acceptance(states).float().sigmoid().tolist()
+        return [Scores(row, chance) for row, chance in zip(logits, chances, strict=True)]
+
+    def masked(self, logits: NDArray[np.float32], context: Context) -> NDArray[np.float32] | None:
+        """Return logits with minus infinity where the constraint forbids a token; None if it forbids all of them."""
+        if not context.is_constrained:
+            return logits
+        allowed = bits_of(context.matcher.mask(), self.size)[self.token_ids]
+        return np.where(allowed, logits, np.float32(-np.inf)) if allowed.any() else None
+
+    def proposals(self, scores: Scores, context: Context, name: str, width: int) -> list[Proposal]:
+        """Return the most probable tokens that the constraint allows, each as a proposal.
+
+        Acceptance is counted by the rank, the depth (at most 3) and the tenth of the probability.
+        """
+        logits = self.masked(scores.logits, context)
+        if logits is None:
+            return []
+        width = min(width, len(logits))
+        best = np.argpartition(logits, -width)[-width:] if width < len(logits) else np.arange(width)
+        best = best[np.argsort(-logits[best], kind="stable")]
+        masses = np.exp(logits - logits[best[0]])
+        chances = masses[best] / masses.sum()
+        # The acceptance head was trained for the token that is first-ranked without a mask.
+        if scores.acceptance is not None and best[0] == scores.logits.argmax():
+            chances[0] = scores.acceptance
+        depth = min(context.drafted, 3)
+        return [
+            Proposal(
+                (int(self.token_ids[place]),),
+                f"{name} {rank}, {depth}, {int(chance * 10)}",
+                float(chance),
+                is_probability=True,
+            )
+            for rank, (place, chance) in enumerate(zip(best, chances, strict=True))
+            if chance > 0
+        ]
+
+    def distribution(self, logits: NDArray[np.float32], temperature: float) -> NDArray[np.float64]:
+        """Return the distribution over the whole vocabulary, not normalised, ``[size]``."""
+        scaled = logits.astype(np.float64) / max(temperature, _MIN_TEMPERATURE)
+        distribution = np.zeros(self.size)
+        distribution[self.token_ids] = np.exp(scaled - scaled.max())
+        return distribution
+
+
+_Network = TypeVar("_Network", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Fitted(Generic[_Network]):
+    """What a drafter computes with."""
+
+    network: _Network
+    """Its weights, on the model's device and in its precision."""
+    embeddings: torch.Tensor
+    """The model's embeddings of all tokens, ``[tokens, hidden]``."""
+    head: TrimmedHead
+
+    def embedded(self, tokens: Sequence[int]) -> torch.Tensor:
+        """Return the embeddings of tokens, ``[tokens, hidden]``."""
+        return self.embeddings[list(tokens)]
+
+
+def fit(
+    weights: DraftWeights,
+    sizes: Sizes,
+    network: _Network,
+    model: Any,
+    acceptance: AcceptanceHead | None = None,
+) -> Fitted[_Network]:
+    """Check that weights are for a model; return what the drafter computes with.
+
+    Args:
+        weights: The weights.
+        sizes: Their sizes.
+        network: A network of these sizes, which gets the weights.
+        model: The model, a `LanguageModel`.
+        acceptance: The acceptance head. It is copied.
+
+    Raises:
+        ModelError: The model is not one of `transformers`, its sizes are others, or the weights do not have the shapes
+            that their sizes give.
+        VocabularyMismatch: They were trained with another tokenizer.
+    """
+    whole = getattr(model, "model", None)
+    if whole is None or not hasattr(whole, "get_input_embeddings"):
+        raise ModelError(
+            f"a learned drafter reads the weights of a transformers model, and {a_kind(model)} has none"
+        )
+    embeddings = whole.get_input_embeddings().weight.detach()
+    if embeddings.shape[1] != sizes.hidden:
+        raise ModelError(
+            f"the drafter's weights are for hidden states of {sizes.hidden} numbers; "
+            f"this model's have {embeddings.shape[1]}",
+            hint="Use weights that were trained for this model.",
+        )
+    if weights.vocabulary != model.vocabulary.fingerprint:
+        raise VocabularyMismatch(
+            "the drafter's weights were trained with another tokenizer: some token is not the same",
+            hint=_RETRAIN,
+        )
+    layers, last = layer_count_of(model), max(sizes.hidden_layers, default=0)
+    if layers is not None and last > layers:
+        raise ModelError(
+            f"the drafter reads the hidden states of layer {last}; this model has {layers} layers",
+            hint=_RETRAIN,
+        )
+    if weights.token_ids[-1] >= min(model.vocabulary.size, len(embeddings)):
+        raise ModelError(
+            f"the drafter's weights list token {weights.token_ids[-1]}, which the model does not have"
+        )
+    try:
+        network.load_state_dict(network_tensors(weights))
+    except RuntimeError as error:
+        raise ModelError(f"the drafter's weights do not have the shapes of their sizes: {error}") from error
+    rows = torch.from_numpy(weights.token_ids).to(embeddings.device)
+    head = nn.Linear(sizes.hidden, len(rows), bias=False)
+    head.weight = nn.Parameter(_output_rows(whole, embeddings, rows).clone(), requires_grad=False)
+    both: list[nn.Module] = [network, head]
+    if acceptance is not None:
+        both.append(deepcopy(acceptance))
+    modules = nn.ModuleList(both).to(embeddings.device, embeddings.dtype).eval().requires_grad_(False)
+    if embeddings.device.type == "cpu":
+        pack_linear(modules)
+    trimmed = TrimmedHead(
+        modules[1], weights.token_ids, model.vocabulary.size, modules[2] if len(modules) > 2 else None
+    )
+    return Fitted(network, embeddings, trimmed)
+
+
+def _output_rows(whole: Any, embeddings: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Return rows of the model's output layer."""
+    if getattr(whole.config.get_text_config(), "tie_word_embeddings", False):
+        return embeddings[rows]
+    weight: torch.Tensor = whole.get_output_embeddings().weight
+    return weight.detach()[rows]
+
+
+class LearnedDrafter(ABC, Generic[_Network]):
+    """A drafter with trained weights. A subclass has sizes, a network, and rows.
+
+    Args:
+        weights: Weights that `structgen draft train` wrote, or the path of their file.
+        most: The largest number of tokens of a draft path.
+        least: The probability that a node must have for the draft to go on from it.
+        width: The number of alternatives proposed at a node.
+        acceptance: Estimates the probability that the first-ranked token is accepted. By default it is the probability
+            that the drafter gives the token.
+
+    Raises:
+        ModelError: The weights are not of such a drafter, or not for the model (when a text starts).
+        VocabularyMismatch: They were trained with another tokenizer (when a text starts).
+    """
+
+    kind: ClassVar[str]
+    """The `DraftWeights.kind` that it reads."""
+    gives_distributions = True
+
+    def __init__(
+        self,
+        weights: DraftWeights | str,
+        *,
+        most: int,
+        least: float,
+        width: int,
+        acceptance: AcceptanceHead | None = None,
+    ) -> None:
+        check_whole("most", most)
+        check_number("least", least)
+        check_whole("width", width)
+        self.weights = load_weights(weights) if isinstance(weights, str) else weights
+        if self.weights.kind != self.kind:
+            raise ModelError(f"these are weights of the kind {self.weights.kind!r:.40}, not {self.kind!r}")
+        self.most, self.least, self.width = most, least, width
+        try:
+            self.sizes = self._sizes_from(self.weights.sizes)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelError(
+                f"the weights do not have the sizes of a drafter of the kind {self.kind!r}: {error!r:.200}"
+            ) from error
+        self.hidden_layers = self.sizes.hidden_layers
+        if acceptance is not None and acceptance.hidden != self.sizes.hidden:
+            raise ModelError(
+                f"the acceptance head reads states of {acceptance.hidden} numbers; the drafter's have "
+                f"{self.sizes.hidden}"
+            )
+        self.acceptance = acceptance
+        self._model: Any = None
+        self._fitted: Fitted[_Network] | None = None
+
+    def start(self, start: Start) -> RowDrafter:
+        """See `Drafter`."""
+        if self._model is not start.model or self._fitted is None:
+            self._fitted = fit(self.weights, self.sizes, self._network(), start.model, self.acceptance)
+            self._model = start.model
+        if layer_count_of(start.model) is None:
+            return SilentRow()
+        return self._row(self._fitted, start.temperature)
+
+    @abstractmethod
+    def _sizes_from(self, given: dict[str, Any]) -> Sizes:
+        """Return the sizes of `DraftWeights.sizes`."""
+
+    @abstractmethod
+    def _network(self) -> _Network:
+        """Return a network of these sizes."""
+
+    @abstractmethod
+    def _row(self, fitted: Fitted[_Network], temperature: float) -> RowDrafter:
+        """Return the drafter of a new row."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_model": None, "_fitted": None}  # made again from the weights
+
+
+class LearnedRow(RowDrafter):
+    """Proposes the tokens that the logits at a node make most probable.
+
+    Args:
+        head: Makes logits of states.
+        drafter: Its options.
+        temperature: The temperature at which the row is drawn.
+    """
+
+    def __init__(self, head: TrimmedHead, drafter: LearnedDrafter[Any], temperature: float) -> None:
+        self._head, self._options, self._temperature = head, drafter, temperature
+
+    @property
+    def name(self) -> str:
+        """See `RowDrafter`."""
+        return self._options.kind
+
+    def propose(self, context: Context) -> Iterable[Proposal]:
+        """See `RowDrafter`."""
+        scores = self._known(context)
+        return () if scores is None else self._head.proposals(scores, context, self.name, self._options.width)
+
+    def distribution(self, context: Context) -> NDArray[Any] | None:
+        """Return the distribution of the next token at the row's temperature, ``[vocabulary.size]``."""
+        scores = self._known(context)
+        logits = None if scores is None else self._head.masked(scores.logits, context)
+        return None if logits is None else self._head.distribution(logits, self._temperature)
+
+    def _known(self, context: Context) -> Scores | None:
+        """Return the scores at a node; None if the draft should not go on from there."""
+        if context.drafted >= self._options.most or context.reach < self._options.least:
+            return None
+        with torch.inference_mode():
+            return self._scores(context)
+
+    @abstractmethod
+    def _scores(self, context: Context) -> Scores | None:
+        """Return the scores at a node, without the mask; None if nothing is known there."""

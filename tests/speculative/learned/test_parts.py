@@ -1,0 +1,121 @@
+"""What all learned drafters share: unfit weights are refused, and proposals follow the trimmed output layer."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import structgen as sg  # noqa: E402
+from structgen.errors import ModelError, VocabularyMismatch  # noqa: E402
+from structgen.generation.drafting import RowStates  # noqa: E402
+from structgen.matcher import Matcher  # noqa: E402
+from structgen.models.session import start_session  # noqa: E402
+from structgen.speculative.drafters import Context, Start  # noqa: E402
+from structgen.speculative.learned import DraftWeights, Eagle, save_weights  # noqa: E402
+from tests.models.tiny import SIZE  # noqa: E402
+from tests.speculative.tiny_sessions import VOCABULARY, Model  # noqa: E402
+
+from .test_eagle import LAYERS, SIZES, random_weights  # noqa: E402
+
+TOKENS = [5, 6, 7, 5, 6]
+
+
+def start(drafter: Eagle, model: Any) -> Any:
+    return drafter.start(Start(tuple(TOKENS), VOCABULARY, model=model))
+
+
+def with_sizes(**changes: Any) -> Callable[[DraftWeights], DraftWeights]:
+    return lambda weights: replace(weights, sizes={**weights.sizes, **changes})
+
+
+WIDER = {**SIZES.as_dict()["layer"], "hidden": 64}
+REFUSED: list[tuple[Callable[[DraftWeights], DraftWeights], type[Exception], str]] = [
+    (lambda weights: replace(weights, kind="medusa"), ModelError, "kind 'medusa', not 'eagle'"),
+    (lambda weights: replace(weights, sizes={}), ModelError, "do not have the sizes"),
+    (with_sizes(layer={"heads": "many"}), ModelError, "do not have the sizes"),
+    (with_sizes(layer=WIDER), ModelError, "states of 64 numbers; this model's have 32"),
+    (with_sizes(hidden_layers=(1, 7)), ModelError, "states of layer 7; this model has 2 layers"),
+    (with_sizes(hidden_layers=(1,)), ModelError, "shapes of their sizes"),
+    (lambda weights: replace(weights, vocabulary="another"), VocabularyMismatch, "another tokenizer"),
+    (lambda weights: replace(weights, token_ids=np.array([3, SIZE])), ModelError, f"list token {SIZE}"),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "text"), REFUSED)
+def test_weights_that_do_not_fit_are_refused(
+    change: Callable[[DraftWeights], DraftWeights], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        start(Eagle(change(random_weights())), Model("llama"))
+
+
+def test_models_without_weights_are_refused() -> None:
+    with pytest.raises(ModelError, match="an object has none"):
+        start(Eagle(random_weights()), object())
+
+
+def context(session: Any, matcher: Matcher | None, draft: list[int]) -> Context:
+    if matcher is not None:
+        for token in draft:
+            assert matcher.advance(token)
+    found = Context(
+        [*TOKENS, *draft], matcher, VOCABULARY, drafted=len(draft), is_constrained=matcher is not None
+    )
+    found.hidden = RowStates(session, 0, LAYERS, len(TOKENS) - 1)
+    return found
+
+
+def test_proposals_are_the_best_tokens_that_the_mask_allows() -> None:
+    model, weights = Model("llama"), random_weights()
+    drafter = Eagle(weights, width=3, least=0.0)
+    row = start(drafter, model)
+    session = start_session(model.model, SIZE, [TOKENS[:-1]], LAYERS)
+    free = row._known(context(session, None, [])).logits
+    allowed = [int(token) for token in weights.token_ids[np.argsort(free)[:4]]]  # the least probable ones
+    texts = {VOCABULARY.token_bytes(token).decode() for token in allowed}
+    matcher = Matcher(sg.regex(f"[{''.join(sorted(texts))}]+"), VOCABULARY)
+    here = context(session, matcher, [])
+    found = list(row.propose(here))
+    assert len(found) == 3
+    distribution = row.distribution(here)
+    distribution /= distribution.sum()
+    admitted = [
+        int(token) for token in weights.token_ids if VOCABULARY.token_bytes(int(token)).decode() in texts
+    ]
+    assert np.flatnonzero(distribution).tolist() == admitted
+    assert [proposal.tokens[0] for proposal in found] == np.argsort(-distribution)[:3].tolist()
+    # The row is greedy: its distribution is that of the lowest temperature.
+    logits = row._known(here).logits[np.isin(weights.token_ids, admitted)].astype(float)
+    sharpened = np.exp((logits - logits.max()) / 0.05)
+    np.testing.assert_allclose(distribution[admitted], sharpened / sharpened.sum(), rtol=1e-6)
+    chances = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+    np.testing.assert_allclose([one.chance for one in found], np.sort(chances)[::-1][:3], rtol=1e-4)
+
+
+def test_a_constraint_that_forbids_all_listed_tokens_leaves_no_proposal() -> None:
+    model, weights = Model("llama"), random_weights()
+    listed = {VOCABULARY.token_bytes(int(token)) for token in weights.token_ids}
+    other = next(chr(97 + i) for i in range(26) if bytes([97 + i]) not in listed)
+    row = start(Eagle(weights), model)
+    session = start_session(model.model, SIZE, [TOKENS[:-1]], LAYERS)
+    here = context(session, Matcher(sg.regex(f"{other}+"), VOCABULARY), [])
+    assert not list(row.propose(here)) and row.distribution(here) is None
+
+
+def test_drafters_can_be_pickled_and_read_from_files(tmp_path: Path) -> None:
+    weights, model = random_weights(), Model("llama")
+    save_weights(weights, tmp_path / "draft.safetensors")
+    drafter = Eagle(str(tmp_path / "draft.safetensors"))
+    start(drafter, model)
+    copied = pickle.loads(pickle.dumps(drafter))
+    assert copied.sizes == SIZES and copied._model is None
+    start(copied, model)
