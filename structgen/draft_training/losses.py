@@ -234,10 +234,10 @@ def _tvd_plus_plus(pair: _Pair) -> torch.Tensor:
 
     The gradient of the distance is a policy gradient: minus the mean of ``r(x) * grad log q(x)`` over tokens x of the
     drafter, where the reward r(x) is 1 if p(x) > q(x), else 0. TVD++ replaces the reward by the advantage
-    ``(r(x) - mean) / deviation``. Goel et al. take both over a batch of drawn tokens. Here the drafter's whole
-    distribution is known, so the mean over x is exact at each position, and so are mean and deviation of the rewards
-    over all positions, each with its share. Exact, the gradient has the direction of that of `tvd`: what remains of the
-    normalisation is its length, which does not vanish as rewards become rare.
+    ``(r(x) - mean) / deviation``. A policy gradient estimates all three from drawn tokens. Here the drafter's
+    whole distribution is known: the mean over x is exact at each position, and mean and deviation of the rewards are
+    exact over all positions, each with its share. Exact, the gradient has the direction of that of `tvd` in each batch.
+    What remains of the normalisation is its length, which does not vanish as rewards become rare.
     """
     rewards = (pair.p > pair.q).to(pair.q.dtype)
     q = pair.q.detach()
