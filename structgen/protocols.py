@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from structgen.vocabulary import Vocabulary
 
 __all__ = [
+    "EarlyExit",
     "JudgingMatcher",
     "LanguageModel",
     "Message",
@@ -70,6 +71,8 @@ class SessionCapabilities:
     """Whether tokens may be appended that are rolled back at once, where a longer forward pass takes less time."""
     hidden_states: bool = False
     """Whether `hidden_states` returns those of the layers with which the session was started."""
+    exits: bool = False
+    """Whether `early_exit` runs the first layers of the model over draft tokens."""
     joins: bool = False
     """Whether `join` takes in the rows of another session."""
     forks: bool = False
@@ -79,12 +82,27 @@ class SessionCapabilities:
     is no such position."""
 
 
+class EarlyExit(Protocol):
+    """The first layers of a model over draft tokens of one row, with the row's KV cache; see `Session.early_exit`."""
+
+    def states(self, tokens: Sequence[int]) -> Any:
+        """Return the hidden states of the last of these layers after each of `tokens`, ``[tokens, hidden size]``.
+
+        `tokens` are one or more that follow those of the cache. What earlier calls have read is not read again.
+        """
+        ...
+
+    def unread(self, tokens: Sequence[int]) -> int:
+        """Return how many of `tokens` a call of `states` would have to read."""
+        ...
+
+
 class Session(Protocol):
     """A batch of rows and what the model remembers of them.
 
-    `append_scored`, `append_trees`, `keep`, `hidden_states`, `join` and `fork` may be called only if `capabilities`
-    says so. Classes that inherit from this protocol get those methods, which raise `NotImplementedError`. Others may
-    omit them and `capabilities`.
+    `append_scored`, `append_trees`, `keep`, `hidden_states`, `early_exit`, `join` and `fork` may be called only if
+    `capabilities` says so. Classes that inherit from this protocol get those methods, which raise
+    `NotImplementedError`. Others may omit them and `capabilities`.
     """
 
     @property
@@ -147,6 +165,14 @@ class Session(Protocol):
             and valid until the session changes.
         """
         raise _unsupported("hidden_states")
+
+    def early_exit(self, row: int, count: int, layers: int) -> EarlyExit:
+        """Return the first `layers` layers of the model, to read what may follow the first `count` tokens of a row.
+
+        Only in sessions of `LanguageModel.start_with_hidden_states`. The result is valid until the session changes, and
+        what it reads is not added to the session.
+        """
+        raise _unsupported("early_exit")
 
     def join(self, other: Any) -> None:
         """Append the rows of `other`, a session of the same model, which must not be used afterwards."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from structgen.protocols import Session
+from structgen.protocols import EarlyExit, Session, capabilities_of
 
 from .distributions import StepDistribution
 from .row import Row
@@ -45,6 +45,15 @@ class RowStates:
         if tuple(layers) == self.layers:
             return states
         return states[:, [self.layers.index(layer) for layer in layers]]
+
+    def early_exit(self, layers: int) -> EarlyExit | None:
+        """Return the first `layers` layers of the model, for the tokens after the first `count` ones.
+
+        None if the session has no such thing (`SessionCapabilities.exits`). It is valid until the next forward pass.
+        """
+        if not capabilities_of(self.session).exits:
+            return None
+        return self.session.early_exit(self.row, self.count, layers)
 
 
 class DraftedTokens(Protocol):

@@ -24,6 +24,7 @@ from structgen.protocols import SessionCapabilities
 
 from .cached_session import CachedSession, Tokens, to_numpy
 from .caches import reads_trees
+from .early_exit import EarlyExit, can_exit, first_layers
 from .tree_checks import check_decided, check_path, check_trees
 
 __all__ = ["BatchedSession"]
@@ -59,6 +60,7 @@ class BatchedSession(CachedSession):
             reads_trees=reads_trees(model),
             crops_cheaply=True,
             takes_padding=True,
+            exits=bool(layers) and can_exit(model, self._cache_argument),
             joins=True,
             forks=True,
         )
@@ -186,6 +188,25 @@ class BatchedSession(CachedSession):
         """See `Session.hidden_states`."""
         self._check_decided()
         return super().hidden_states(row, start)
+
+    def early_exit(self, row: int, count: int, layers: int) -> EarlyExit:
+        """See `Session.early_exit`."""
+        self._check_decided()
+        slots = np.flatnonzero(self._filled[row])[:count]
+        if not 0 < layers < len(self._cache.layers) or not 0 < len(slots) == count:
+            raise ModelError(
+                f"there is no exit after {layers} of {len(self._cache.layers)} layers and {count} of "
+                f"{len(self._tokens[row])} tokens"
+            )
+        first = int(slots[0])
+        places: Any = slice(first, first + count)  # a view; a copy if there are empty slots between them
+        if slots[-1] - first + 1 != count:
+            places = torch.from_numpy(slots).to(self._last.device)
+        held = [
+            (layer.keys[row : row + 1, :, places], layer.values[row : row + 1, :, places])
+            for layer in self._cache.layers[:layers]
+        ]
+        return EarlyExit(first_layers(self._model, layers), self._cache_argument, held)
 
     def _close_up(self, first: int, nodes: list[int]) -> None:
         """Move the kept nodes of a single row together."""

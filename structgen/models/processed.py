@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from structgen.argument_names import checks_names
 from structgen.errors import ModelError, OptionError, a_kind
 from structgen.protocols import (
+    EarlyExit,
     LanguageModel,
     Prompt,
     Session,
@@ -230,6 +231,10 @@ class _Session(Session):
     def hidden_states(self, row: int, start: int = 0) -> Any:
         """See `Session.hidden_states`."""
         return self._session.hidden_states(row, start)
+
+    def early_exit(self, row: int, count: int, layers: int) -> EarlyExit:
+        """See `Session.early_exit`. Processors change logits only."""
+        return self._session.early_exit(row, count, layers)
 
     def append_trees(
         self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]

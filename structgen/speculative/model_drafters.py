@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from structgen.errors import ModelError, OptionError, VocabularyMismatch, a_kind
 from structgen.generation.distributions import log_sum_exp
 from structgen.generation.prefix_logits import common_length
+from structgen.models.decoder_layers import find_layers, shallow_copy
 from structgen.protocols import is_language_model, token_cache_bytes
 from structgen.vocabulary import Vocabulary
 
@@ -401,14 +402,14 @@ class _Skeleton:
             config.layer_types = [config.layer_types[layer] for layer in layers]
         parts = []
         for index, layer in enumerate(layers):
-            part = _shallow(whole[layer])
-            part._modules["self_attn"] = _shallow(part._modules["self_attn"])
+            part = shallow_copy(whole[layer])
+            part._modules["self_attn"] = shallow_copy(part._modules["self_attn"])
             part._modules["self_attn"].layer_idx = index
             parts.append(part)
-        body = _shallow(inner)
+        body = shallow_copy(inner)
         body._modules["layers"] = ModuleList(parts)
         body.config = config
-        self.model = _shallow(model.model)
+        self.model = shallow_copy(model.model)
         self.model.config = config
         for name, module in self.model._modules.items():
             if module is inner:
@@ -421,22 +422,12 @@ class _Skeleton:
         return start_session(self.model, self.vocabulary.size, prompts)
 
 
-def _shallow(module: Any) -> Any:
-    """Return the module with the same parameters, whose children may be replaced."""
-    copied = copy.copy(module)
-    copied._modules = dict(module._modules)
-    # subtle: a method replaced on the module (compiled, say) would run the original module.
-    copied.__dict__.pop("forward", None)
-    return copied
-
-
 def _layers_of(model: object) -> tuple[Any, Any]:
     """Return the module of a structgen model that holds its layers, and the layers."""
     whole = getattr(model, "model", None)
-    for inner in getattr(whole, "_modules", {}).values():
-        layers = getattr(inner, "layers", None)
-        if layers is not None and len(layers) and all(hasattr(layer, "self_attn") for layer in layers):
-            return inner, layers
+    found = find_layers(whole)
+    if found is not None:
+        return found
     raise ModelError(
         f"layers of {a_kind(whole if whole is not None else model)} cannot be skipped",
         hint="LayerSkip needs a transformers model with `layers` that have `self_attn`, such as Llama's or Qwen's.",
