@@ -6,6 +6,9 @@ that was trained on acceptances replaces it. A draft then ends where it is likel
 What: a residual network over the normed state from which the drafter's logits are computed. The first-ranked token is a
 function of this state, so the head needs no embedding of it. SpecDec++ reads the state after the token instead, which
 takes one more pass of the drafter.
+Limits: it predicts the first-ranked token only. Under a mask that forbids this token the drafter's own probability
+counts, and at temperatures above 0 the token that the row's noise selects is a proposal of another kind. `Speculation`
+counts how often each kind is right, for each tenth of the probability: the counts correct the head over time.
 Cost: one matrix of hidden x hidden for each block: a tenth of an EAGLE layer.
 Source: Huang et al. 2024 (SpecDec++), https://arxiv.org/abs/2405.19715.
 """

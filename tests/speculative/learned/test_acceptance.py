@@ -12,8 +12,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import structgen as sg  # noqa: E402
 from structgen.errors import ModelError  # noqa: E402
+from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.generation.drafting import RowStates  # noqa: E402
+from structgen.matcher import Matcher  # noqa: E402
 from structgen.models.session import start_session  # noqa: E402
 from structgen.speculative.controllers import Confidence, Costs  # noqa: E402
 from structgen.speculative.drafters import Context, Start  # noqa: E402
@@ -27,6 +30,7 @@ from structgen.speculative.learned import (  # noqa: E402
     save_weights,
 )
 from structgen.speculative.learned.eagle import EagleNetwork  # noqa: E402
+from structgen.speculative.speculation import Speculation  # noqa: E402
 from tests.models.tiny import SIZE  # noqa: E402
 from tests.speculative.learned.test_eagle import LAYERS, SIZES, random_weights, wanted  # noqa: E402
 from tests.speculative.tiny_sessions import VOCABULARY, Model  # noqa: E402
@@ -157,3 +161,32 @@ def test_without_blocks_the_head_is_linear() -> None:
     head = AcceptanceHead(4, blocks=0)
     states = torch.randn(2, 3, 4)
     torch.testing.assert_close(head(states), states @ head.output.weight[0] + head.output.bias)
+
+
+@pytest.mark.filterwarnings("ignore::structgen.models.ModelWarning")
+@pytest.mark.parametrize("temperature", [0, 0.8])
+def test_texts_stay_the_same_and_a_head_that_expects_rejections_ends_drafts(temperature: float) -> None:
+    prompts, options = (
+        [[5, 6, 7, 5, 6], [9, 9, 4]],
+        SamplingOptions(temperature=temperature, seed=3, max_tokens=24),
+    )
+
+    def drawn(bias: float | None) -> tuple[list[list[int]], int]:
+        model, drafting = Model("llama"), None
+        if bias is not None:
+            head = AcceptanceHead(32, blocks=0)
+            torch.nn.init.zeros_(head.output.weight)
+            torch.nn.init.constant_(head.output.bias, bias)
+            eagle = Eagle(random_weights(), width=1, acceptance=head)
+            drafting = Speculation([eagle], controller=Confidence(least=0.3)).start(model)
+        matchers = [None, Matcher(sg.regex("[a-z]{5,30}"), VOCABULARY)]
+        found = generate_tokens(model, prompts, matchers, options, drafting=drafting)
+        return [list(one.tokens) for one in found], sum(one.drafted_tokens for one in found)
+
+    plain, none = drawn(None)
+    hopeful, many = drawn(9.0)
+    cautious, few = drawn(-9.0)
+    assert plain == hopeful == cautious
+    assert few < many
+    if temperature == 0:  # otherwise the row's noise selects tokens, whose probability is counted
+        assert none == few == 0
