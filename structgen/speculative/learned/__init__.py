@@ -1,12 +1,24 @@
 """Drafters that were trained on a model's own texts: they read its hidden states and propose what comes next.
 
-    Eagle    one decoder layer that continues the model's hidden states, token by token
+    Eagle     one decoder layer that continues the model's hidden states, token by token
+    Medusa    heads on the last hidden state, one for each of the next tokens
+    Hydra     such heads that also read the tokens drafted before
 
 They need torch. `load_drafter` reads weights from a file; see `docs/learned-drafts.md`.
 """
 
 from .acceptance import AcceptanceHead, acceptance_head
 from .eagle import Eagle
+from .heads import Hydra, Medusa
 from .weights import DraftWeights, load_weights, save_weights
 
-__all__ = ["AcceptanceHead", "DraftWeights", "Eagle", "acceptance_head", "load_weights", "save_weights"]
+__all__ = [
+    "AcceptanceHead",
+    "DraftWeights",
+    "Eagle",
+    "Hydra",
+    "Medusa",
+    "acceptance_head",
+    "load_weights",
+    "save_weights",
+]

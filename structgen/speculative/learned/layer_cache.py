@@ -63,8 +63,12 @@ class LayerCache:
             self.crop(count - 1)  # the position is held, and its output is not: compute it again
         if count > self.held:
             self._last = self._read(*inputs(self.held))
-        self._slots = self.held
+        self.forget_draft()
         return self._last
+
+    def forget_draft(self) -> None:
+        """Forget all draft tokens."""
+        self._slots = self.held
 
     def step(
         self, state: torch.Tensor, embedding: torch.Tensor, position: int, slots: Sequence[int]

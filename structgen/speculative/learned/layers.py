@@ -71,6 +71,20 @@ class DraftLayer(nn.Module):
         for last in (self.o, self.down):  # at first the layer changes its input little
             nn.init.normal_(last.weight, std=0.01)
 
+    def forward(self, states: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
+        """Return the outputs of whole texts, in which each position sees those up to it, ``[texts, tokens, hidden]``.
+
+        Args:
+            states: Hidden states, ``[texts, tokens, hidden]``.
+            embeddings: The embedding of the token after each of them, of the same shape.
+        """
+        angles = self.angles(0, states.shape[1]).to(states.device)
+        queries, keys, values = self.projected(states, embeddings, angles)
+        attended = functional.scaled_dot_product_attention(
+            queries, keys, values, is_causal=True, enable_gqa=True
+        )
+        return self.finished(states, attended.transpose(1, 2).flatten(2))
+
     def projected(
         self, states: torch.Tensor, embeddings: torch.Tensor, angles: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
