@@ -3,6 +3,7 @@
     Eagle     one decoder layer that continues the model's hidden states, token by token
     Medusa    heads on the last hidden state, one for each of the next tokens
     Hydra     such heads that also read the tokens drafted before
+    Kangaroo  an adapter of one attention layer after the model's first layers
 
 They need torch. `load_drafter` reads weights from a file; see `docs/learned-drafts.md`.
 """
@@ -10,6 +11,7 @@ They need torch. `load_drafter` reads weights from a file; see `docs/learned-dra
 from .acceptance import AcceptanceHead, acceptance_head
 from .eagle import Eagle
 from .heads import Hydra, Medusa
+from .kangaroo import Kangaroo
 from .weights import DraftWeights, load_weights, save_weights
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "DraftWeights",
     "Eagle",
     "Hydra",
+    "Kangaroo",
     "Medusa",
     "acceptance_head",
     "load_weights",

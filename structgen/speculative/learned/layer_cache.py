@@ -47,14 +47,14 @@ class LayerCache:
             self.held, self._last = max(0, held), None
 
     def read(
-        self, count: int, inputs: Callable[[int], tuple[torch.Tensor, torch.Tensor]]
+        self, count: int, inputs: Callable[[int], tuple[torch.Tensor, torch.Tensor | None]]
     ) -> torch.Tensor | None:
         """Read the positions up to number `count`, those that are not held; forget all draft tokens.
 
         Args:
             count: The number of positions.
             inputs: From the first position to read to the states and the embeddings of all up to `count`, each
-                ``[positions, hidden]``.
+                ``[positions, hidden]``; no embeddings for a layer that reads none.
 
         Returns:
             The output at the last position that is held, ``[1, hidden]``; None if there is no position.
@@ -71,13 +71,13 @@ class LayerCache:
         self._slots = self.held
 
     def step(
-        self, state: torch.Tensor, embedding: torch.Tensor, position: int, slots: Sequence[int]
+        self, state: torch.Tensor, embedding: torch.Tensor | None, position: int, slots: Sequence[int]
     ) -> tuple[torch.Tensor, list[int]]:
         """Read one draft token.
 
         Args:
-            state: The state before it, ``[1, hidden]``.
-            embedding: Its embedding, ``[1, hidden]``.
+            state: The state before it, ``[1, hidden]``; the state after it for a layer that reads no embeddings.
+            embedding: Its embedding, ``[1, hidden]``; None for a layer that reads none.
             position: The position of the state.
             slots: The slots of the draft tokens before it, on its path.
 
@@ -99,7 +99,7 @@ class LayerCache:
         weights = (grouped @ seen[0].transpose(-1, -2) / size**0.5).softmax(-1)
         return layer.finished(state, (weights @ seen[1]).reshape(1, -1)), path
 
-    def _read(self, states: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
+    def _read(self, states: torch.Tensor, embeddings: torch.Tensor | None) -> torch.Tensor:
         """Add positions; return the output at the last one."""
         first, count = self.held, len(states)
         self._make_room(first + count)

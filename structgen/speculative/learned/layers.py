@@ -25,7 +25,7 @@ class LayerSizes:
     kv_heads: int
     head_size: int
     mlp: int
-    """The width of its feed-forward part."""
+    """The width of its feed-forward part; 0 for a layer without one."""
     rope_theta: float = 10_000.0
     eps: float = 1e-5
 
@@ -49,34 +49,43 @@ class DraftLayer(nn.Module):
     """One decoder layer that reads a hidden state and the embedding of the token after it.
 
     The output has the width of a hidden state, so that it can be the next input.
+
+    Args:
+        sizes: Its sizes.
+        reads_embeddings: Whether it reads embeddings, too.
     """
 
-    def __init__(self, sizes: LayerSizes) -> None:
+    def __init__(self, sizes: LayerSizes, *, reads_embeddings: bool = True) -> None:
         super().__init__()
         self.sizes = sizes
-        width, hidden = 2 * sizes.hidden, sizes.hidden
+        width, hidden = (1 + reads_embeddings) * sizes.hidden, sizes.hidden
 
         def linear(inputs: int, outputs: int) -> nn.Linear:
             return nn.Linear(inputs, outputs, bias=False)
 
-        self.embedding_norm = RMSNorm(hidden, sizes.eps)
+        if reads_embeddings:
+            self.embedding_norm = RMSNorm(hidden, sizes.eps)
         self.state_norm = RMSNorm(hidden, sizes.eps)
-        self.mlp_norm = RMSNorm(hidden, sizes.eps)
         self.q = linear(width, sizes.heads * sizes.head_size)
         self.k = linear(width, sizes.kv_heads * sizes.head_size)
         self.v = linear(width, sizes.kv_heads * sizes.head_size)
         self.o = linear(sizes.heads * sizes.head_size, hidden)
-        self.gate, self.up = linear(hidden, sizes.mlp), linear(hidden, sizes.mlp)
-        self.down = linear(sizes.mlp, hidden)
-        for last in (self.o, self.down):  # at first the layer changes its input little
-            nn.init.normal_(last.weight, std=0.01)
+        last = [self.o]
+        if sizes.mlp:
+            self.mlp_norm = RMSNorm(hidden, sizes.eps)
+            self.gate, self.up = linear(hidden, sizes.mlp), linear(hidden, sizes.mlp)
+            self.down = linear(sizes.mlp, hidden)
+            last.append(self.down)
+        for outputs in last:  # at first the layer changes its input little
+            nn.init.normal_(outputs.weight, std=0.01)
 
     def forward(self, states: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
         """Return the outputs of whole texts, in which each position sees those up to it, ``[texts, tokens, hidden]``.
 
         Args:
             states: Hidden states, ``[texts, tokens, hidden]``.
-            embeddings: The embedding of the token after each of them, of the same shape.
+            embeddings: The embedding of the token after each of them, of the same shape; None for a layer that reads
+                none.
         """
         angles = self.angles(0, states.shape[1]).to(states.device)
         queries, keys, values = self.projected(states, embeddings, angles)
@@ -86,16 +95,19 @@ class DraftLayer(nn.Module):
         return self.finished(states, attended.transpose(1, 2).flatten(2))
 
     def projected(
-        self, states: torch.Tensor, embeddings: torch.Tensor, angles: torch.Tensor
+        self, states: torch.Tensor, embeddings: torch.Tensor | None, angles: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return queries, keys and values, ``[..., heads, tokens, head size]``.
 
         Args:
             states: Hidden states, ``[..., tokens, hidden]``.
-            embeddings: The embedding of the token after each of them, of the same shape.
+            embeddings: The embedding of the token after each of them, of the same shape; None for a layer that reads
+                none.
             angles: Cosines and sines of the positions, ``[2, tokens, head size]``.
         """
-        inputs = torch.cat([self.embedding_norm(embeddings), self.state_norm(states)], -1)
+        inputs = self.state_norm(states)
+        if embeddings is not None:
+            inputs = torch.cat([self.embedding_norm(embeddings), inputs], -1)
         queries, keys, values = (
             linear(inputs).unflatten(-1, (-1, self.sizes.head_size)).transpose(-2, -3)
             for linear in (self.q, self.k, self.v)
@@ -105,6 +117,8 @@ class DraftLayer(nn.Module):
     def finished(self, states: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
         """Return the layer's output from its input states and what attention returned, ``[..., tokens, hidden]``."""
         states = states + self.o(attended)
+        if not self.sizes.mlp:
+            return states
         inner = self.mlp_norm(states)
         output: torch.Tensor = states + self.down(functional.silu(self.gate(inner)) * self.up(inner))
         return output
