@@ -65,6 +65,8 @@ class SessionCapabilities:
     """Whether `append_scored` returns the logits after every token of a run."""
     reads_trees: bool = False
     """Whether `append_trees` and `keep` read draft trees. Requires `scores_runs`."""
+    reads_embeddings: bool = False
+    """Whether `append_probed` reads embeddings that are no tokens. Requires `reads_trees`."""
     crops_cheaply: bool = False
     """Whether `rollback` costs next to nothing. Draft tokens are read only in such sessions."""
     takes_padding: bool = False
@@ -100,8 +102,8 @@ class EarlyExit(Protocol):
 class Session(Protocol):
     """A batch of rows and what the model remembers of them.
 
-    `append_scored`, `append_trees`, `keep`, `hidden_states`, `early_exit`, `join` and `fork` may be called only if
-    `capabilities` says so. Classes that inherit from this protocol get those methods, which raise
+    `append_scored`, `append_trees`, `keep`, `append_probed`, `hidden_states`, `early_exit`, `join` and `fork` may be
+    called only if `capabilities` says so. Classes that inherit from this protocol get those methods, which raise
     `NotImplementedError`. Others may omit them and `capabilities`.
     """
 
@@ -146,6 +148,30 @@ class Session(Protocol):
             For each row the logits after each appended token and each node, ``[tokens + nodes, vocabulary.size]``.
         """
         raise _unsupported("append_trees")
+
+    def append_probed(
+        self,
+        tokens: Sequence[Sequence[int]],
+        trees: Sequence[Tree],
+        embeddings: Any,
+        after: Sequence[Sequence[int]],
+    ) -> tuple[Sequence[NDArray[np.float32]], Sequence[NDArray[np.float32]]]:
+        """Do what `append_trees` does, and in the same pass read embeddings after some of the nodes, one by one.
+
+        Nothing of the embeddings is kept. `keep` must follow, once for each row.
+
+        Args:
+            tokens: The new tokens of each row.
+            trees: The tree of each row.
+            embeddings: A torch tensor ``[embeddings, hidden size]`` in the precision of the model and on its device, as
+                its input embeddings are.
+            after: Some nodes of each row. All embeddings are read after each of them; -1 is the end of its tokens.
+
+        Returns:
+            What `append_trees` returns, and for each row the logits after each embedding,
+            ``[nodes in after, embeddings, vocabulary.size]``.
+        """
+        raise _unsupported("append_probed")
 
     def keep(self, row: int, nodes: Sequence[int]) -> None:
         """Keep the tokens of these nodes, a path from the root of the row's tree; roll back the others."""

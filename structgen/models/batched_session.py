@@ -23,9 +23,9 @@ from structgen.errors import ModelError
 from structgen.protocols import SessionCapabilities
 
 from .cached_session import CachedSession, Tokens, to_numpy
-from .caches import reads_trees
+from .caches import reads_embeddings, reads_trees
 from .early_exit import EarlyExit, can_exit, first_layers
-from .tree_checks import check_decided, check_path, check_trees
+from .tree_checks import check_decided, check_path, check_probes, check_trees
 
 __all__ = ["BatchedSession"]
 
@@ -46,6 +46,8 @@ class _Undecided:
     logits: torch.Tensor
     states: torch.Tensor | None
     """The hidden states at its nodes, if they are kept."""
+    probes: int = 0
+    """The number of embeddings after its nodes."""
 
 
 class BatchedSession(CachedSession):
@@ -58,6 +60,7 @@ class BatchedSession(CachedSession):
         self._capabilities = SessionCapabilities(
             scores_runs=True,
             reads_trees=reads_trees(model),
+            reads_embeddings=reads_trees(model) and reads_embeddings(model),
             crops_cheaply=True,
             takes_padding=True,
             exits=bool(layers) and can_exit(model, self._cache_argument),
@@ -133,41 +136,59 @@ class BatchedSession(CachedSession):
         self, tokens: Tokens, trees: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> list[NDArray[np.float32]]:
         """See `Session.append_trees`."""
+        return self.append_probed(tokens, trees, None, [()] * len(trees))[0]
+
+    def append_probed(
+        self,
+        tokens: Tokens,
+        trees: Sequence[tuple[Sequence[int], Sequence[int]]],
+        embeddings: torch.Tensor | None,
+        after: Tokens,
+    ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
+        """See `Session.append_probed`."""
         self._check_rows(tokens)
         self._check_rows(trees)
+        self._check_rows(after)
         self._check_decided()
         check_trees(trees)
+        check_probes(trees, after)
+        count = 0 if embeddings is None else len(embeddings)
+        read = [_with_probes(tree, nodes, count) for tree, nodes in zip(trees, after, strict=True)]
         longest = max(
-            (len(run) + len(nodes) for run, (nodes, _) in zip(tokens, trees, strict=True)), default=0
+            (len(run) + len(nodes) for run, (nodes, _) in zip(tokens, read, strict=True)), default=0
         )
         logits = self._last.new_empty((len(tokens), 0, self._size))
         if longest:
             self._pack()
-            ids, real, inputs = self._lay_out_trees(tokens, trees, longest)
+            ids, real, inputs = self._lay_out_trees(tokens, read, longest)
+            if embeddings is not None:
+                inputs["inputs_embeds"] = self._embedded(ids, embeddings, [len(nodes) for nodes in after])
             logits = self._forward(ids, self._cache, longest, **inputs)
             self._filled = np.concatenate([self._filled, real], axis=1)
             # subtle: `keep` writes to the last logits, which may be part of what was returned before.
             self._last, self._array = self._last.clone(), None
-        scores = []
-        for row, (run, (nodes, parents)) in enumerate(zip(tokens, trees, strict=True)):
-            read = logits[row, longest - len(run) - len(nodes) :]
-            self._tokens[row].extend(run)
+        scores, probed = [], []
+        for row, (run, (nodes, parents), ends) in enumerate(zip(tokens, trees, after, strict=True)):
+            probes = len(ends) * count
+            first, end = longest - len(run) - len(nodes) - probes, longest - probes
             states = None
             if self._hidden is not None and self._read_states is not None and longest:
-                states = self._read_states[row, longest - len(nodes) :]
-                self._hidden.append(
-                    row, self._read_states[row, longest - len(run) - len(nodes) :][: len(run)]
-                )
-            self._undecided[row] = _Undecided(list(nodes), list(parents), len(run), read, states)
-            scores.append(to_numpy(read))
-        return scores
+                states = self._read_states[row, first + len(run) : end]
+                self._hidden.append(row, self._read_states[row, first : first + len(run)])
+            self._tokens[row].extend(run)
+            self._undecided[row] = _Undecided(
+                list(nodes), list(parents), len(run), logits[row, first:end], states, probes
+            )
+            scores.append(to_numpy(logits[row, first:end]))
+            probed.append(to_numpy(logits[row, end:].view(len(ends), count, self._size)))
+        return scores, probed
 
     def keep(self, row: int, nodes: Sequence[int]) -> None:
         """See `Session.keep`."""
         tree = self._undecided.get(row)
         check_path(row, None if tree is None else tree.parents, nodes)
         tree = self._undecided.pop(row)
-        end, size = self._filled.shape[1], len(tree.tokens)
+        end, size = self._filled.shape[1] - tree.probes, len(tree.tokens)
         self._filled[row, end - size :] = False
         self._filled[row, [end - size + node for node in nodes]] = True
         self._tokens[row].extend(tree.tokens[node] for node in nodes)
@@ -219,6 +240,20 @@ class BatchedSession(CachedSession):
                     held[:, :, first : first + len(nodes)] = held.index_select(2, sources)
         self._filled[0, first:] = False
         self._filled[0, first : first + len(nodes)] = True
+
+    def _embedded(self, ids: torch.Tensor, embeddings: torch.Tensor, ends: Sequence[int]) -> torch.Tensor:
+        """Return the embeddings of ids, the last ones of each row replaced `ends` times by the given ones."""
+        with torch.inference_mode():
+            inputs: torch.Tensor = self._model.get_input_embeddings()(ids.to(self._model.device)).clone()
+            if embeddings.shape[1:] != inputs.shape[2:]:
+                raise ModelError(
+                    f"embeddings of shape {list(embeddings.shape)} for a model whose embeddings have "
+                    f"{inputs.shape[2]} numbers"
+                )
+            for row, times in enumerate(ends):
+                probes = embeddings.to(inputs).repeat(times, 1)
+                inputs[row, inputs.shape[1] - len(probes) :] = probes
+        return inputs
 
     def _check_decided(self) -> None:
         check_decided(self._undecided)
@@ -357,6 +392,16 @@ class BatchedSession(CachedSession):
                 held = getattr(layer, name)
                 setattr(layer, name, held.gather(2, index.expand(-1, held.shape[1], -1, held.shape[3])))
         self._filled, self._is_even = filled, is_even
+
+
+def _with_probes(
+    tree: tuple[Sequence[int], Sequence[int]], ends: Sequence[int], count: int
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the tree with a chain of `count` nodes after each of `ends`; their tokens are no tokens of the text."""
+    nodes, parents = [*tree[0], *[0] * (len(ends) * count)], list(tree[1])
+    for end in ends:
+        parents += [end if index == 0 else len(parents) + index - 1 for index in range(count)]
+    return nodes, parents
 
 
 def _shared_length(prompts: Tokens) -> int:

@@ -104,15 +104,17 @@ class CachedSession(Session):
             raise ModelError(f"cannot roll back {n} tokens of row {row}, which has {held}")
 
     def _forward(self, ids: torch.Tensor, cache: object, keep: int, **inputs: Any) -> torch.Tensor:
-        """Return the logits of the last `keep` positions."""
+        """Return the logits of the last `keep` positions. `inputs_embeds` take the place of the ids."""
         device = self._model.device
         if self._keeps_last:
             inputs["logits_to_keep"] = keep
         if self._hidden is not None:
             inputs["output_hidden_states"] = list(self._hidden.layers)
         inputs[self._cache_argument] = cache
+        if "inputs_embeds" not in inputs:
+            inputs["input_ids"] = ids.to(device)
         with torch.inference_mode():
-            output = self._model(input_ids=ids.to(device), use_cache=True, **inputs)
+            output = self._model(use_cache=True, **inputs)
             if not isinstance(getattr(output, self._cache_argument, None), Cache):
                 raise NoCache
             logits: torch.Tensor = output.logits[:, -keep:, : self._size]

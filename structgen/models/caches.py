@@ -31,6 +31,7 @@ __all__ = [
     "memory_of",
     "parameters_of",
     "positions",
+    "reads_embeddings",
     "reads_trees",
 ]
 
@@ -127,6 +128,11 @@ def reads_trees(model: Any) -> bool:
     """
     kernel = getattr(model.config, "_attn_implementation", None)
     return kernel in ("sdpa", "eager") and not getattr(model.config, "alibi", False)
+
+
+def reads_embeddings(model: Any) -> bool:
+    """Return whether embeddings may take the place of token ids."""
+    return "inputs_embeds" in parameters_of(model) and model.get_input_embeddings() is not None
 
 
 def _argument(model: Any) -> str | None:

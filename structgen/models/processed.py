@@ -239,7 +239,26 @@ class _Session(Session):
     def append_trees(
         self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> list[Logits]:
-        given = self._session.append_trees(tokens, trees)
+        return self._scored(tokens, trees, self._session.append_trees(tokens, trees))
+
+    def append_probed(
+        self,
+        tokens: Sequence[Sequence[int]],
+        trees: Sequence[tuple[Sequence[int], Sequence[int]]],
+        embeddings: Any,
+        after: Sequence[Sequence[int]],
+    ) -> tuple[list[Logits], Sequence[Logits]]:
+        """See `Session.append_probed`. Logits after embeddings are not processed: no tokens lead there."""
+        given, probed = self._session.append_probed(tokens, trees, embeddings, after)
+        return self._scored(tokens, trees, given), probed
+
+    def _scored(
+        self,
+        tokens: Sequence[Sequence[int]],
+        trees: Sequence[tuple[Sequence[int], Sequence[int]]],
+        given: Sequence[Logits],
+    ) -> list[Logits]:
+        """Return the logits of runs and trees, processed."""
         self._trees = [nodes for nodes, _ in trees]
         scored = []
         for row, run, (nodes, parents), distributions in zip(self._rows, tokens, trees, given, strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from structgen.errors import ModelError
 
-__all__ = ["check_decided", "check_path", "check_trees"]
+__all__ = ["check_decided", "check_path", "check_probes", "check_trees"]
 
 
 def check_trees(trees: Sequence[tuple[Sequence[int], Sequence[int]]]) -> None:
@@ -17,6 +17,18 @@ def check_trees(trees: Sequence[tuple[Sequence[int], Sequence[int]]]) -> None:
         for node, parent in enumerate(parents):
             if not -1 <= parent < node:
                 raise ModelError(f"in the tree of row {row} the parent of node {node} is node {parent}")
+
+
+def check_probes(
+    trees: Sequence[tuple[Sequence[int], Sequence[int]]], after: Sequence[Sequence[int]]
+) -> None:
+    """Raise `ModelError` unless embeddings are read after nodes of the trees, or after the end of the row."""
+    for row, ((nodes, _), ends) in enumerate(zip(trees, after, strict=True)):
+        for end in ends:
+            if not -1 <= end < len(nodes):
+                raise ModelError(
+                    f"embeddings follow node {end} of row {row}, whose tree has {len(nodes)} nodes"
+                )
 
 
 def check_decided(undecided: Collection[int]) -> None:

@@ -122,9 +122,17 @@ class _SharedSession(Session):
 
     @property
     def capabilities(self) -> SessionCapabilities:
-        """Those of the model's session, except trees, hidden states, early exits, joins and forks."""
+        """Those of the model's session, except trees, embeddings, hidden states, early exits, joins and forks."""
         can = capabilities_of(self._groups[0])
-        return replace(can, reads_trees=False, hidden_states=False, exits=False, joins=False, forks=False)
+        return replace(
+            can,
+            reads_trees=False,
+            reads_embeddings=False,
+            hidden_states=False,
+            exits=False,
+            joins=False,
+            forks=False,
+        )
 
     def _parts(self, tokens: Sequence[Sequence[int]]) -> Iterator[tuple[Any, int, list[list[int]]]]:
         """Yield the passes to make: a session, the number of its first row, and the new tokens of its rows."""
