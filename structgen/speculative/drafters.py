@@ -150,7 +150,7 @@ class Drafter(Protocol):
 
     - ``gives_distributions = True`` if its row drafters have `RowDrafter.distribution`;
     - ``hidden_layers``, the layers whose hidden states they read from `Context.hidden`, as in
-      `LanguageModel.start_with_hidden_states`;
+      `LanguageModel.start_with_hidden_states`: numbers, or a method from the number of layers to them;
     - ``learn(contexts, logits)``, called with the logits of each forward pass (``[contexts, vocabulary.size]``,
       read-only) and with up to `CONTEXT` tokens before each of them.
     """

@@ -134,7 +134,10 @@ def hidden_layers_of(drafters: Sequence[Drafter], model: LanguageModel) -> tuple
     count = layer_count_of(model)
     if count is None:
         return ()
-    wanted = {layer for drafter in drafters for layer in getattr(drafter, "hidden_layers", ())}
+    wanted: set[int] = set()
+    for drafter in drafters:
+        layers = getattr(drafter, "hidden_layers", ())
+        wanted.update(layers(count) if callable(layers) else layers)
     return tuple(sorted(layer for layer in wanted if 0 <= layer <= count))
 
 

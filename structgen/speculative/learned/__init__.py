@@ -4,17 +4,20 @@
     Medusa    heads on the last hidden state, one for each of the next tokens
     Hydra     such heads that also read the tokens drafted before
     Kangaroo  an adapter of one attention layer after the model's first layers
+    DEL       the model's first layers alone, untrained; exit and draft length follow the context
 
 They need torch. `load_drafter` reads weights from a file; see `docs/learned-drafts.md`.
 """
 
 from .acceptance import AcceptanceHead, acceptance_head
+from .dynamic_exit import DEL
 from .eagle import Eagle
 from .heads import Hydra, Medusa
 from .kangaroo import Kangaroo
 from .weights import DraftWeights, load_weights, save_weights
 
 __all__ = [
+    "DEL",
     "AcceptanceHead",
     "DraftWeights",
     "Eagle",

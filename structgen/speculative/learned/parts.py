@@ -32,7 +32,17 @@ from ..drafters import Context, Proposal, RowDrafter, SilentRow, Start
 from .acceptance import AcceptanceHead, network_tensors
 from .weights import DraftWeights, load_weights
 
-__all__ = ["Fitted", "LearnedDrafter", "LearnedRow", "Scores", "Sizes", "TrimmedHead", "fit"]
+__all__ = [
+    "Fitted",
+    "LearnedDrafter",
+    "LearnedRow",
+    "Options",
+    "Scores",
+    "Sizes",
+    "TrimmedHead",
+    "fit",
+    "trimmed_head",
+]
 
 _MIN_TEMPERATURE = 0.05
 _RETRAIN = "Use weights that were trained for this model, or train them: structgen draft train."
@@ -84,6 +94,11 @@ class TrimmedHead:
             return [Scores(row, None) for row in logits]
         chances = self._acceptance(states).float().sigmoid().tolist()
         return [Scores(row, chance) for row, chance in zip(logits, chances, strict=True)]
+
+    def best(self, states: torch.Tensor) -> NDArray[np.int64]:
+        """Return the token with the largest logit of each of the states ``[..., hidden]``."""
+        best: NDArray[np.int64] = self.token_ids[self._layer(states).argmax(-1).cpu().numpy()]
+        return best
 
     def masked(self, logits: NDArray[np.float32], context: Context) -> NDArray[np.float32] | None:
         """Return logits with minus infinity where the constraint forbids a token; None if it forbids all of them."""
@@ -198,10 +213,7 @@ def fit(
         network.load_state_dict(network_tensors(weights))
     except RuntimeError as error:
         raise ModelError(f"the drafter's weights do not have the shapes of their sizes: {error}") from error
-    rows = torch.from_numpy(weights.token_ids).to(embeddings.device)
-    head = nn.Linear(sizes.hidden, len(rows), bias=False)
-    head.weight = nn.Parameter(_output_rows(whole, embeddings, rows).clone(), requires_grad=False)
-    both: list[nn.Module] = [network, head]
+    both: list[nn.Module] = [network, _output_layer(whole, weights.token_ids)]
     if acceptance is not None:
         both.append(deepcopy(acceptance))
     modules = nn.ModuleList(both).to(embeddings.device, embeddings.dtype).eval().requires_grad_(False)
@@ -213,12 +225,41 @@ def fit(
     return Fitted(network, embeddings, trimmed)
 
 
-def _output_rows(whole: Any, embeddings: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Return rows of the model's output layer."""
-    if getattr(whole.config.get_text_config(), "tie_word_embeddings", False):
-        return embeddings[rows]
-    weight: torch.Tensor = whole.get_output_embeddings().weight
-    return weight.detach()[rows]
+def trimmed_head(model: Any, token_ids: NDArray[np.int64]) -> TrimmedHead:
+    """Return a model's own output layer, cut to some tokens.
+
+    Args:
+        model: A `LanguageModel` with a model of `transformers`.
+        token_ids: The tokens, ascending.
+    """
+    module = nn.ModuleList([_output_layer(model.model, token_ids)])
+    if module[0].weight.device.type == "cpu":
+        pack_linear(module)
+    return TrimmedHead(module[0], token_ids, model.vocabulary.size)
+
+
+def _output_layer(whole: Any, token_ids: NDArray[np.int64]) -> nn.Linear:
+    """Return a copy of the rows of a model's output layer for some tokens."""
+    weight = whole.get_input_embeddings().weight.detach()
+    if not getattr(whole.config.get_text_config(), "tie_word_embeddings", False):
+        weight = whole.get_output_embeddings().weight.detach()
+    rows = torch.from_numpy(token_ids).to(weight.device)
+    layer = nn.Linear(weight.shape[1], len(rows), bias=False, device="meta")
+    layer.weight = nn.Parameter(weight[rows], requires_grad=False)
+    return layer
+
+
+class Options(Protocol):
+    """What determines which drafts are made."""
+
+    kind: str
+    """The name under which proposals are counted."""
+    most: int
+    """The largest number of tokens of a draft path."""
+    least: float
+    """The probability that a node must have for the draft to go on from it."""
+    width: int
+    """The number of alternatives proposed at a node."""
 
 
 class LearnedDrafter(ABC, Generic[_Network]):
@@ -307,7 +348,7 @@ class LearnedRow(RowDrafter):
         temperature: The temperature at which the row is drawn.
     """
 
-    def __init__(self, head: TrimmedHead, drafter: LearnedDrafter[Any], temperature: float) -> None:
+    def __init__(self, head: TrimmedHead, drafter: Options, temperature: float) -> None:
         self._head, self._options, self._temperature = head, drafter, temperature
 
     @property
