@@ -15,7 +15,16 @@ from structgen.protocols import EarlyExit, Session, capabilities_of
 from .distributions import StepDistribution
 from .row import Row
 
-__all__ = ["NO_DRAFT", "ROOT", "DraftedTokens", "Drafting", "PrefixDrafting", "PrefixQuery", "RowStates"]
+__all__ = [
+    "NO_DRAFT",
+    "ROOT",
+    "DraftedTokens",
+    "Drafting",
+    "PrefixDrafting",
+    "PrefixQuery",
+    "Probed",
+    "RowStates",
+]
 
 ROOT = -1
 """The parent of the first nodes of a draft tree: the end of the row."""
@@ -56,6 +65,16 @@ class RowStates:
         return self.session.early_exit(self.row, self.count, layers)
 
 
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What the model gives after embeddings that it read after a row and did not keep."""
+
+    count: int
+    """The number of tokens before them, prompt included."""
+    logits: Any
+    """The logits after each embedding, an array ``[embeddings, vocabulary.size]``."""
+
+
 class DraftedTokens(Protocol):
     """A draft tree: tokens that may be drawn next, and tokens that may follow those."""
 
@@ -72,6 +91,11 @@ class DraftedTokens(Protocol):
     @property
     def padding(self) -> int:
         """How many of the last nodes are padding, which makes the forward pass faster, and no drafts."""
+        ...
+
+    @property
+    def probes(self) -> Sequence[int]:
+        """The nodes, or `ROOT`, after which `Drafting.probe_embeddings` are read."""
         ...
 
     @property
@@ -98,6 +122,9 @@ class Drafting(Protocol):
     replaces_draws: bool
     """Whether `draw` may replace the plain sampler's draw."""
 
+    probe_embeddings: Any
+    """Embeddings that the model reads after `DraftedTokens.probes`, a torch tensor ``[embeddings, hidden size]``."""
+
     def propose(
         self,
         rows: Sequence[Row],
@@ -105,6 +132,7 @@ class Drafting(Protocol):
         *,
         trees: bool,
         pads: bool = False,
+        probes: bool = False,
     ) -> Sequence[DraftedTokens]:
         """Return a draft tree for each row, no deeper than the row has room for, and without end-of-sequence tokens.
 
@@ -113,6 +141,7 @@ class Drafting(Protocol):
             hidden: The hidden states of each row; None if the session keeps none.
             trees: Whether the session reads trees; otherwise chains are returned.
             pads: Whether the session takes padding.
+            probes: Whether the session reads embeddings.
         """
         ...
 
@@ -146,6 +175,10 @@ class Drafting(Protocol):
 
     def on_logits(self, row: Row, tree: Any, logits: Any) -> None:
         """Called with the logits after the row's last token and after each node, ``[1 + nodes, vocabulary.size]``."""
+        ...
+
+    def on_probed(self, row: Row, logits: Any) -> None:
+        """Called with the logits after the embeddings at the end of what was accepted, ``[embeddings, size]``."""
         ...
 
     def on_step(self, row: Row, drafted: int, accepted: int) -> None:
@@ -225,6 +258,7 @@ class NoDraft:
 
     tokens: ClassVar[list[int]] = []
     parents: ClassVar[list[int]] = []
+    probes: ClassVar[list[int]] = []
     is_chain = True
     padding = 0
 

@@ -25,7 +25,7 @@ from structgen.constraints.failures import limit_exceeded
 from structgen.errors import OptionError, StructgenError
 from structgen.protocols import capabilities_of, start_rows
 
-from .drafting import NO_DRAFT, Drafting, RowStates
+from .drafting import NO_DRAFT, ROOT, Drafting, RowStates
 from .options import SamplingOptions, row_seed
 from .prefix_logits import can_draft
 from .results import Generation, Timing
@@ -123,6 +123,8 @@ class _Loop:
         self.generations: dict[int, Generation] = {}
         self.timing = Timing()
         self._first: dict[int, float] = {}
+        self._probed: Sequence[Any] = ()
+        """For each row of the last pass, the logits after the embeddings that it read."""
         self._model = model
         self._cancel = cancel
         self._drafting = drafting
@@ -158,7 +160,7 @@ class _Loop:
             before = time.perf_counter()
             if len(keep) < len(changed):
                 session.select(keep)
-            longest = max(len(row.pending) + len(tree) for row, tree in zip(active, trees, strict=True))
+            longest = max(self._width(row, tree) for row, tree in zip(active, trees, strict=True))
             scores = self._advance(session, active, trees, can_score)
             seconds = time.perf_counter() - before
             self.timing.model += seconds
@@ -226,7 +228,7 @@ class _Loop:
     ) -> list[Any]:
         """Draw in each row, and keep the accepted draft tokens in the session; return the logits after each row."""
         logits = []
-        forked = not all(tree.is_chain for tree in trees)
+        forked = not all(tree.is_chain and not tree.probes for tree in trees)
         for index, (row, tree) in enumerate(zip(active, trees, strict=True)):
             with failing_alone(row):
                 # subtle: a row may have failed while its draft was grown, with draft tokens in its matcher.
@@ -236,6 +238,7 @@ class _Loop:
             logits.append(scores[index][path[-1] + 1 if path else 0])
             if row.finish is None:
                 row.drop_pending(len(path))
+                self._report_probed(drafting, row, index, tree, path)
             if forked:
                 session.keep(index, path)
             elif row.finish is None and len(path) < len(tree):
@@ -254,7 +257,9 @@ class _Loop:
                 RowStates(session, index, drafting.hidden_layers, row.read_count)
                 for row, index in zip(active, indices, strict=True)
             ]
-        trees = drafting.propose(active, hidden, trees=can.reads_trees, pads=can.takes_padding)
+        trees = drafting.propose(
+            active, hidden, trees=can.reads_trees, pads=can.takes_padding, probes=can.reads_embeddings
+        )
         self.timing.drafting += time.perf_counter() - before
         return trees
 
@@ -270,8 +275,11 @@ class _Loop:
             if row.excess:
                 session.rollback(index, row.excess)
         pending = [row.pending for row in active]
+        probes = any(tree.probes for tree in trees)
         if not can_score or not (
-            any(map(len, trees)) or any(len(row.pending) > 1 and row.options.exact_weight for row in active)
+            probes
+            or any(map(len, trees))
+            or any(len(row.pending) > 1 and row.options.exact_weight for row in active)
         ):
             if any(pending):
                 self.timing.forward_passes += 1
@@ -282,7 +290,15 @@ class _Loop:
         # A row without pending tokens starts from the logits that the session has.
         known: list[Any] = list(session.logits().copy()) if not all(pending) else [None] * len(active)
         self.timing.forward_passes += 1
-        if all(tree.is_chain for tree in trees):
+        inner: Sequence[Any]
+        if probes and self._drafting is not None:
+            inner, self._probed = session.append_probed(
+                pending,
+                [(tree.tokens, tree.parents) for tree in trees],
+                self._drafting.probe_embeddings,
+                [tree.probes for tree in trees],
+            )
+        elif all(tree.is_chain for tree in trees):
             inner = session.append_scored(
                 [[*mine, *tree.tokens] for mine, tree in zip(pending, trees, strict=True)]
             )
@@ -299,6 +315,21 @@ class _Loop:
         for row in active:
             row.mark_read()
         return scores
+
+    def _width(self, row: Row, tree: Any) -> int:
+        """Return the number of positions that a row reads in the next pass, those of embeddings included."""
+        probes = len(tree.probes)
+        if probes and self._drafting is not None:
+            probes *= len(self._drafting.probe_embeddings)
+        return len(row.pending) + len(tree) + probes
+
+    def _report_probed(
+        self, drafting: Drafting | None, row: Row, index: int, tree: Any, path: Sequence[int]
+    ) -> None:
+        """Give the drafter the logits after the embeddings that were read at the end of the accepted path."""
+        end = path[-1] if path else ROOT
+        if drafting is not None and not row.excess and end in tree.probes:
+            drafting.on_probed(row, self._probed[index][tree.probes.index(end)])
 
     def _note(self, row: Row) -> None:
         """Record the time of the first token, and the generation of a row that has ended."""

@@ -24,7 +24,7 @@ from .checks import check_whole
 from .suffixes import SuffixIndex
 
 if TYPE_CHECKING:
-    from structgen.generation.drafting import RowStates
+    from structgen.generation.drafting import Probed, RowStates
     from structgen.vocabulary import Vocabulary
 
 __all__ = [
@@ -64,6 +64,8 @@ class Context:
     hidden: RowStates | None = None
     """The model's hidden states after the tokens of the row that it has read. None if no drafter declares
     `hidden_layers`, or the session keeps none."""
+    probed: Probed | None = None
+    """The logits after the drafter's own embeddings. None if no drafter has `probe_embeddings`, or none were read."""
 
     def tail(self, tokens: int) -> bytes:
         """Return the bytes of the last `tokens` tokens."""
@@ -151,6 +153,9 @@ class Drafter(Protocol):
     - ``gives_distributions = True`` if its row drafters have `RowDrafter.distribution`;
     - ``hidden_layers``, the layers whose hidden states they read from `Context.hidden`, as in
       `LanguageModel.start_with_hidden_states`: numbers, or a method from the number of layers to them;
+    - ``probe_embeddings(model)``, which returns embeddings that the model reads after the row and after nodes of its
+      draft without keeping them (a torch tensor ``[embeddings, hidden size]``), and ``probe_ends``, the number of these
+      nodes; the logits are in the next `Context.probed`. One drafter of a `Speculation` may have them;
     - ``learn(contexts, logits)``, called with the logits of each forward pass (``[contexts, vocabulary.size]``,
       read-only) and with up to `CONTEXT` tokens before each of them.
     """

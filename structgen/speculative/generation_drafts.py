@@ -19,13 +19,14 @@ import numpy as np
 
 from structgen.errors import OptionError, StructgenError
 from structgen.generation.distributions import StepDistribution
-from structgen.generation.drafting import RowStates
+from structgen.generation.drafting import Probed, RowStates
 from structgen.generation.random_streams import uniform_stream
 
 from .controllers import Costs
 from .drafters import CONTEXT, Context, RowDrafter, Start
 from .growth import MIN_CHANCE, Chances, DraftsLeft, GrownTree, grow_tree
 from .guarded import BUILT_IN, UNSUPPORTED, Guarded, GuardedLearner, SpeculationWarning, hidden_layers_of
+from .probing import Probing
 from .sampled import Draws, WrongDrafts, grow_sampled_tree
 from .trees import DraftTree
 
@@ -62,6 +63,10 @@ class _Row:
     seen: int
     """How many of `tokens` the drafters have seen."""
     random: np.random.Generator
+    probed: Probed | None = None
+    """The logits after the embeddings that were read last."""
+    probed_at: int = 0
+    """The number of the row's steps back at that time."""
     grown_at: tuple[int, int] = (-1, 0)
     """The number of the row's tokens, and of its steps back, when the tree was grown."""
     grown: GrownTree = field(default_factory=lambda: GrownTree(DraftTree()))
@@ -93,6 +98,8 @@ class GenerationDrafts:
         self.wants_logits = bool(self._learners)
         self.replaces_draws = speculation.verifier.drafted != "any"
         self.hidden_layers = hidden_layers_of(speculation.drafters, model)
+        self._probing = Probing.of(speculation.drafters, model)
+        self.probe_embeddings = None if self._probing is None else self._probing.embeddings
 
     def propose(
         self,
@@ -101,6 +108,7 @@ class GenerationDrafts:
         *,
         trees: bool,
         pads: bool = False,
+        probes: bool = False,
     ) -> list[DraftTree]:
         """See `Drafting.propose`."""
         self._rows_in_pass = max(1, len(rows))
@@ -116,7 +124,8 @@ class GenerationDrafts:
             ]
             written = [len(row.tokens) for row in rows]
             leads = [length - min(written) for length in written]
-            self._cut(rows, grown, [len(row.pending) for row in rows], costs, leads)
+            probing = self._probing if probes and trees and self._is_probing() else None
+            self._cut(rows, grown, [len(row.pending) for row in rows], costs, leads, probing)
         self._drafting += time.perf_counter() - before
         return [grown_tree.tree for grown_tree in grown]
 
@@ -171,19 +180,24 @@ class GenerationDrafts:
         pending: Sequence[int],
         costs: Costs,
         leads: Sequence[int],
+        probing: Probing | None = None,
     ) -> None:
-        """Cut the trees to what the next pass reads, and add padding."""
+        """Cut the trees to what the next pass reads, and add embeddings and padding."""
         if not any(pending):
             kept = [0] * len(rows)  # a token can be drawn before the next pass
         elif self.replaces_draws:
             kept = [len(grown_tree.tree) for grown_tree in grown]  # decided while the trees grew
         else:
+            extra = 0 if probing is None else probing.ends * len(probing.embeddings)
+            others = [length + extra if length else 0 for length in pending]
             kept = self._all.nodes_to_read(
-                [grown_tree.tree.reach for grown_tree in grown], pending, costs, leads
+                [grown_tree.tree.reach for grown_tree in grown], others, costs, leads
             )
         self._reads = max([*kept, 0.8 * self._reads])
         for grown_tree, size in zip(grown, kept, strict=True):
             grown_tree.cut(size)
+        if probing is not None:
+            self._probe(rows, grown, probing)
         if costs.pads and any(pending) and rows[0].options.speculate:
             self._pad(rows[0], grown[0].tree)
         self._idle = 0 if any(len(grown_tree.tree) for grown_tree in grown) else self._idle + 1
@@ -200,6 +214,12 @@ class GenerationDrafts:
             return None
         target = distribution.over(self._vocabulary.size)
         return self._all.verifier.outcome(target, sampled.distribution, sampled.tokens).draw(uniform)
+
+    def on_probed(self, row: Row, logits: Any) -> None:
+        """See `Drafting.on_probed`."""
+        known = self._rows.get(row)
+        if known is not None:
+            known.probed, known.probed_at = Probed(row.read_count, logits), row.retries
 
     def on_token(self, row: Row, node: int, token: int) -> None:
         """See `Drafting.on_token`."""
@@ -317,6 +337,8 @@ class GenerationDrafts:
             known.tokens, row.matcher, self._vocabulary, is_constrained=row.matcher.draft_key is not None
         )
         context.hidden = hidden
+        if known.probed_at == row.retries:  # otherwise the row stepped back and has other tokens
+            context.probed = known.probed
         if row.options.noise == "gumbel" and row.options.effective_temperature and not self.replaces_draws:
             context.noise = lambda ids: row.noise_at(len(context.tokens) - len(row.prompt))(ids)
         branching = self._all.branching and trees
@@ -367,9 +389,34 @@ class GenerationDrafts:
                 hint="Match() takes any.",
             ) from None
 
+    def _is_probing(self) -> bool:
+        """Return whether the drafter with embeddings does not pause."""
+        return self._probing is not None and not self._all.records[self._probing.index].resting
+
+    def _probe(self, rows: Sequence[Row], grown: Sequence[GrownTree], probing: Probing) -> None:
+        """Choose where the next pass reads embeddings, and charge their drafter for the time that they take."""
+        count = len(probing.embeddings)
+        for row, grown_tree in zip(rows, grown, strict=True):
+            tree, known = grown_tree.tree, self._rows.get(row)
+            if known is None or not row.pending or not row.options.speculate:
+                continue
+            tree.probes = [
+                end
+                for end in tree.likely_ends(probing.ends)
+                if sum(1 for _ in tree.above(end)) + count <= row.draft_room
+            ]
+            used, drafter = len(row.pending) + len(tree), known.drafters[probing.index]
+            if isinstance(drafter, Guarded):
+                longer, rows_in_pass = used + count * len(tree.probes), self._rows_in_pass
+                costs = self._all.costs
+                seconds = costs.of(rows_in_pass, longer) - costs.of(rows_in_pass, used)
+                drafter.charge(max(0.0, seconds) / rows_in_pass)
+
     def _pad(self, row: Row, tree: DraftTree) -> None:
         """Add padding, if the forward pass takes less time with it."""
         used = len(row.pending) + len(tree)
+        if tree.probes and self._probing is not None:
+            used += len(tree.probes) * len(self._probing.embeddings)
         wanted = self._all.costs.padded(1, used) - used
         depth = max((len(tree.text_to(node)) for node in range(len(tree))), default=0)
         room = row.draft_room - depth

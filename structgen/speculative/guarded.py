@@ -179,6 +179,10 @@ class Guarded(RowDrafter):
             self.record.passed(self._seconds, self.accepted, worth, weighed=weighed)
         self._seconds, self.accepted = 0.0, 0
 
+    def charge(self, seconds: float) -> None:
+        """Add to the drafter's time what the forward pass took longer because of it."""
+        self._seconds += seconds
+
     @property
     def name(self) -> str:
         """The name of the drafter, for tallies and messages."""

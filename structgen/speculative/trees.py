@@ -24,6 +24,8 @@ class DraftTree:
         """The number of padding nodes at the end, which are no drafts."""
         self.reach: list[float] = []
         """The estimated probability that the text passes through each node."""
+        self.probes: list[int] = []
+        """The nodes, or `ROOT`, after which a drafter's embeddings are read."""
         self._indices: dict[tuple[int, int], int] = {}
 
     def __len__(self) -> int:
@@ -71,6 +73,13 @@ class DraftTree:
         for index in range(size, len(self.tokens)):
             del self._indices[self.parents[index], self.tokens[index]]
         del self.tokens[size:], self.parents[size:], self.reach[size:]
+
+    def likely_ends(self, most: int) -> list[int]:
+        """Return the nodes, or `ROOT`, after which the text most probably leaves the tree, the first one first."""
+        chances = [1.0, *self.reach]
+        for parent, reach in zip(self.parents, self.reach, strict=True):
+            chances[parent + 1] -= reach
+        return [place - 1 for place in sorted(range(len(chances)), key=lambda place: -chances[place])[:most]]
 
     @property
     def is_chain(self) -> bool:

@@ -1,10 +1,11 @@
 """Drafters that were trained on a model's own texts: they read its hidden states and propose what comes next.
 
-    Eagle     one decoder layer that continues the model's hidden states, token by token
-    Medusa    heads on the last hidden state, one for each of the next tokens
-    Hydra     such heads that also read the tokens drafted before
-    Kangaroo  an adapter of one attention layer after the model's first layers
-    DEL       the model's first layers alone, untrained; exit and draft length follow the context
+    Eagle         one decoder layer that continues the model's hidden states, token by token
+    Medusa        heads on the last hidden state, one for each of the next tokens
+    Hydra         such heads that also read the tokens drafted before
+    Kangaroo      an adapter of one attention layer after the model's first layers
+    DEL           the model's first layers alone, untrained; exit and draft length follow the context
+    PromptTokens  embeddings after the text, at which the model itself predicts tokens further ahead (PPD)
 
 They need torch. `load_drafter` reads weights from a file; see `docs/learned-drafts.md`.
 """
@@ -14,6 +15,7 @@ from .dynamic_exit import DEL
 from .eagle import Eagle
 from .heads import Hydra, Medusa
 from .kangaroo import Kangaroo
+from .prompt_tokens import PromptTokens
 from .weights import DraftWeights, load_weights, save_weights
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "Hydra",
     "Kangaroo",
     "Medusa",
+    "PromptTokens",
     "acceptance_head",
     "load_weights",
     "save_weights",

@@ -316,12 +316,17 @@ class LearnedDrafter(ABC, Generic[_Network]):
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
-        if self._model is not start.model or self._fitted is None:
-            self._fitted = fit(self.weights, self.sizes, self._network(), start.model, self.acceptance)
-            self._model = start.model
+        fitted = self._fitted_to(start.model)
         if layer_count_of(start.model) is None:
             return SilentRow()
-        return self._row(self._fitted, start.temperature)
+        return self._row(fitted, start.temperature)
+
+    def _fitted_to(self, model: Any) -> Fitted[_Network]:
+        """Return what the drafter computes with for a model."""
+        if self._model is not model or self._fitted is None:
+            self._fitted = fit(self.weights, self.sizes, self._network(), model, self.acceptance)
+            self._model = model
+        return self._fitted
 
     @abstractmethod
     def _sizes_from(self, given: dict[str, Any]) -> Sizes:

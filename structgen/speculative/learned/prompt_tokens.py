@@ -1,0 +1,114 @@
+"""`PromptTokens`: trained embeddings after the last token, at which the model itself predicts tokens further ahead.
+
+What: in the pass that verifies a draft, the model also reads a few embeddings after the row and after the nodes where
+the draft most probably ends. The logits after embedding k, in place of the tokens not yet known, stand for those k
+tokens further. Nothing of them is kept.
+Invariant: the text does not depend on the embeddings: no token of the row sees them.
+Cost: ``ends x count`` more positions in each pass. There are no other weights than the embeddings.
+Source: Chen et al. 2024 (Parallel Prompt Decoding, PPD).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..checks import check_whole
+from ..drafters import Context
+from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
+from .weights import DraftWeights
+
+__all__ = ["PromptTokenSizes", "PromptTokens", "PromptTokensNetwork"]
+
+
+@dataclass(frozen=True)
+class PromptTokenSizes:
+    """What determines the shapes of the embeddings."""
+
+    hidden: int
+    """The width of the model's embeddings."""
+    count: int
+    """The number of embeddings."""
+
+    @property
+    def hidden_layers(self) -> tuple[int, ...]:
+        """Empty: no hidden states are read."""
+        return ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the sizes as JSON values."""
+        return asdict(self)
+
+
+class PromptTokensNetwork(nn.Module):
+    """The embeddings, which a training starts from ``start``, such as the mean of the model's own ones."""
+
+    def __init__(self, sizes: PromptTokenSizes, start: torch.Tensor | None = None) -> None:
+        super().__init__()
+        zeros = torch.zeros(sizes.count, sizes.hidden)
+        self.embeddings = nn.Parameter(zeros if start is None else zeros + start.detach().float().cpu())
+
+
+class PromptTokens(LearnedDrafter[PromptTokensNetwork]):
+    """Drafts with trained embeddings that the model reads after the text.
+
+    Args:
+        weights: Weights that `structgen draft train` wrote, or the path of their file.
+        most: The largest number of tokens of a draft path. There are no more than the weights have embeddings.
+        least: The probability that a node must have for the draft to go on from it.
+        width: The number of alternatives proposed at a node.
+        ends: After how many nodes of a draft, the end of the row included, the embeddings are read.
+
+    Raises:
+        ModelError: The weights are not of such a drafter, or not for the model (when a generation starts).
+        VocabularyMismatch: They were trained with another tokenizer (when a generation starts).
+    """
+
+    kind = "prompt-tokens"
+    sizes: PromptTokenSizes
+
+    def __init__(
+        self,
+        weights: DraftWeights | str,
+        *,
+        most: int = 6,
+        least: float = 0.0,
+        width: int = 3,
+        ends: int = 2,
+    ) -> None:
+        super().__init__(weights, most=most, least=least, width=width)
+        check_whole("ends", ends)
+        self.probe_ends = ends
+
+    def probe_embeddings(self, model: Any) -> torch.Tensor:
+        """See `Drafter`."""
+        return self._fitted_to(model).network.embeddings
+
+    def _sizes_from(self, given: dict[str, Any]) -> PromptTokenSizes:
+        return PromptTokenSizes(**given)
+
+    def _network(self) -> PromptTokensNetwork:
+        return PromptTokensNetwork(self.sizes)
+
+    def _row(self, fitted: Fitted[PromptTokensNetwork], temperature: float) -> _PromptTokensRow:
+        return _PromptTokensRow(fitted.head, self, temperature)
+
+
+class _PromptTokensRow(LearnedRow):
+    """The drafter of one row; it has no state of its own."""
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        """Do nothing: the logits name the number of tokens before them."""
+
+    def _scores(self, context: Context) -> Scores | None:
+        probed = context.probed
+        if probed is None:
+            return None
+        after = len(context.tokens) - probed.count
+        if not 0 < after <= len(probed.logits):
+            return None
+        return Scores(probed.logits[after - 1][self._head.token_ids], None)
