@@ -22,6 +22,7 @@ from structgen.speculative.learned import DraftWeights, PromptTokens, load_weigh
 from structgen.speculative.learned.prompt_tokens import PromptTokenSizes, PromptTokensNetwork  # noqa: E402
 from structgen.speculative.speculation import Speculation  # noqa: E402
 from structgen.speculative.trees import ROOT, DraftTree  # noqa: E402
+from structgen.speculative.verifiers import KSeq, Rejection  # noqa: E402
 from tests.models.test_session_embeddings import plain  # noqa: E402
 from tests.models.tiny import SIZE  # noqa: E402
 from tests.oracles.naive_matcher import NaiveMatcher  # noqa: E402
@@ -96,6 +97,8 @@ def test_the_drafter_gets_the_logits_after_its_embeddings(name: str, rows: int, 
     assert sum(one.drafted_tokens for one in found) > 0
     assert len(drafter.seen) > 6 * rows
     assert_seen(name, drafter)
+    # Drafters take no time by these tests' clock, so this is what the passes took longer because of the embeddings.
+    assert speculation.records[0].seconds > 0 == speculation.records[1].seconds
     assert sum(len(tokens) - count == 1 for tokens, count, _ in drafter.seen) > len(drafter.seen) / 2
 
 
@@ -136,6 +139,14 @@ def test_texts_are_the_same_with_any_session(name: str, temperature: float) -> N
     found = drawn(model, PROMPTS, options, speculation)
     assert [one.tokens for one in found] == [one.tokens for one in drawn(model, PROMPTS, options)]
     assert (sum(one.drafted_tokens for one in found) > 0) == (name == "llama")
+
+
+@pytest.mark.parametrize("verifier", [Rejection, KSeq])
+def test_verifiers_take_its_distributions(verifier: Any) -> None:
+    model, options = Model("llama"), SamplingOptions(temperature=1.0, seed=2, max_tokens=20)
+    speculation = Speculation([PromptTokens(random_weights())], verifier=verifier(), controller=Fixed(4))
+    found = drawn(model, PROMPTS, options, speculation)
+    assert sum(one.accepted_tokens for one in found) > 0 and not speculation.records[0].failed
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
