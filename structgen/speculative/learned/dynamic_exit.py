@@ -8,11 +8,12 @@ Invariant: the choice depends on earlier tokens only. Draft tokens run through t
 cache (`Session.early_exit`).
 Cost: hidden states of all candidate exits for every token. A look computes, for each of up to `_MOST_POSITIONS` tokens,
 as many rows of the output layer as there are exits. So a look is taken in every n-th pass only, and more rarely while
-no exit pays. Each draft token costs a pass of the chosen layers and the output layer; a trimmed one (`token_ids`) makes
-both cheaper.
-Limits: models that were not trained for it (LayerSkip) agree with their last layers only, and then no exit pays. The
-most probable token of an exit is compared with the token that was drawn, without the constraint's mask: under
-constraints and at high temperatures more drafts are accepted than counted.
+no exit pays. With SmolLM2 on a CPU a look takes 0.2 passes, and 0.04 with 8,000 of its 49,000 tokens (`token_ids`); so
+every eighth pass it adds 3 % and 0.5 %. Each draft token costs a pass of the chosen layers and the output layer.
+Limits: models that were not trained for it (LayerSkip) agree with their last layers only, and then no exit pays. In
+SmolLM2, layers 20 to 29 of 30 have 0.1 to 0.6 of the greedy tokens (`python -m bench.speculation.exits`). The most
+probable token of an exit is compared with the token that was drawn, without the constraint's mask: under constraints
+and at high temperatures more drafts are accepted than counted.
 Source: Entezari Zarch et al. 2025 (DEL), https://arxiv.org/abs/2504.05598: shadow tokens, tokens per layer.
 """
 
@@ -140,7 +141,8 @@ class DEL:
             the output layer takes a sixth of the time.
         every: The number of passes from one look at the acceptance rates to the next.
         decay: The factor by which counts are multiplied with each token that is looked at.
-        costs: Times of the parts of a pass; None for estimates from the numbers of weights.
+        costs: Times of the parts of a pass, as `bench.speculation.exits` measures them; None for estimates from the
+            numbers of weights.
 
     Raises:
         OptionError: An option is out of range.
@@ -194,7 +196,7 @@ class DEL:
         return _ExitRow(self._parts, self, start)
 
     def _fit(self, model: Any) -> _Parts:
-        whole = getattr(model, "model", None)
+        whole: Any = getattr(model, "model", None)
         found = find_layers(whole)
         norm = found and next((found[0]._modules[name] for name in NORMS if name in found[0]._modules), None)
         if found is None or norm is None:

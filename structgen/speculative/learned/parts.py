@@ -252,14 +252,17 @@ def _output_layer(whole: Any, token_ids: NDArray[np.int64]) -> nn.Linear:
 class Options(Protocol):
     """What determines which drafts are made."""
 
-    kind: str
-    """The name under which proposals are counted."""
     most: int
     """The largest number of tokens of a draft path."""
     least: float
     """The probability that a node must have for the draft to go on from it."""
     width: int
     """The number of alternatives proposed at a node."""
+
+    @property
+    def kind(self) -> str:
+        """The name under which proposals are counted."""
+        ...
 
 
 class LearnedDrafter(ABC, Generic[_Network]):

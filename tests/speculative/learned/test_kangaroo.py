@@ -172,6 +172,41 @@ def test_the_same_tokens_with_and_without_drafts(temperature: float, verifier: A
         assert [one.tokens for one in found] == [one.tokens for one in plain]
 
 
+def trained(model: DeepModel, tokens: list[int]) -> DraftWeights:
+    """An adapter that was trained on one text."""
+    torch.manual_seed(0)
+    sizes, ids = sizes_of(2, mlp=48), np.arange(2, SIZE)
+    network = KangarooNetwork(sizes)
+    with torch.no_grad():
+        states = model.model(input_ids=torch.tensor([tokens[:-1]]), output_hidden_states=True).hidden_states[
+            2
+        ]
+        rows = model.model.get_output_embeddings().weight[torch.from_numpy(ids)]
+    optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
+    for _ in range(150):
+        logits = network.output_norm(adapted(network, states))[0] @ rows.T
+        loss = torch.nn.functional.cross_entropy(logits, torch.tensor(tokens[1:]) - 2)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return DraftWeights("kangaroo", sizes.as_dict(), VOCABULARY.fingerprint, ids, network.state_dict())
+
+
+def test_an_adapter_that_was_trained_on_one_text_predicts_it() -> None:
+    model, prompt = DeepModel(), [5, 9, 3, 17, 8]
+    options = SamplingOptions(temperature=1.0, seed=4, max_tokens=40)
+    (plain,) = generate_tokens(model, [prompt], [None], options)  # type: ignore[arg-type]
+    assert len(plain.tokens) > 25 and len(set(plain.tokens)) > 12  # a text that is no repetition
+    drafter = Kangaroo(trained(model, [*prompt, *plain.tokens]), width=1)
+    speculation = Speculation([drafter], controller=Fixed(4), branching=False)
+    model.passes.clear()
+    drafting: Any = speculation.start(model)  # type: ignore[arg-type]
+    (found,) = generate_tokens(model, [prompt], [None], options, drafting=drafting)  # type: ignore[arg-type]
+    assert found.tokens == plain.tokens
+    assert len(plain.tokens) / len(model.passes) > 3
+    assert found.accepted_tokens >= found.drafted_tokens - 4  # those after the end
+
+
 def test_models_whose_layers_cannot_run_alone_go_on_without_it() -> None:
     model = Model("gpt2")
     weights = random_weights(1)
