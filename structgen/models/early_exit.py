@@ -7,9 +7,10 @@ returns the row's keys and values and those of the draft path before the new one
 keys of a path are kept by the path, so a tree shares what its branches have in common.
 Invariant: the states are those of a plain forward pass over the row and the path, up to the rounding of the kernels.
 Cost: a pass of these layers for each new token. The pass that verifies the draft reads all its tokens from the first
-layer on, because a draft's leaves, padding and other drafters' tokens have no states to continue from. That repeats one
-part in N of the pass for each of N layers: with SmolLM2 two layers of 30 take 7 % of a pass over one token, and 7 % of
+layer on, because a draft's leaves, padding and other drafters' tokens have no states to continue from. That repeats
+1/N of the pass for each layer of N: with SmolLM2 two layers of 30 take 7 % of a pass over one token, and 7 % of
 one over six (`python -m bench.speculation.exits`, CPU times of one thread on a busy machine).
+As long as an exit is held, so is the cache that these layers had when it was made.
 Limits: models whose rows have slots in one cache (`BatchedSession`) and whose layers have ``self_attn``: Llama, Qwen2
 and 3, Mixtral, OLMo, Phi and similar ones. Not GPT-2, Falcon and others that name their layers otherwise, not models
 with sliding windows (Mistral, Gemma), recurrent layers or attention biases (Bloom). `can_exit` tests each model once.
