@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import structgen
 from structgen.errors import EmptyConstraint, GenerationError, StructgenError, UnsatisfiableSchema
 
-from . import check, doctor, eval, example, explain, generate, mask, serve
+from . import check, doctor, draft, eval, example, explain, generate, mask, serve
 from .inputs import for_the_shell
 from .parsing import Parser
 
 __all__ = ["main"]
 
-_COMMANDS = (generate, serve, check, example, explain, mask, eval, doctor)
+_COMMANDS = (generate, serve, check, example, explain, mask, eval, draft, doctor)
 
 _EPILOG = """exit status:
   0  yes, or done

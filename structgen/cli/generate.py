@@ -8,6 +8,8 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from structgen.extras import needed
+
 from .inputs import InputError, add_constraint_arguments, constraint_argument, load_model, read_text
 from .parsing import Commands
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from structgen.models.hugging_face import HuggingFaceModel
     from structgen.protocols import Prompt
     from structgen.results import Result
+    from structgen.speculative import Speculation
     from structgen.types import OutputType
 
 __all__ = ["add_command"]
@@ -83,6 +86,11 @@ def add_command(commands: Commands) -> None:
         default=None,
         help="read one token at a time: the same text, later",
     )
+    group.add_argument(
+        "--drafter",
+        metavar="FILE",
+        help="a learned drafter, which makes the same text faster: structgen draft",
+    )
     parser.set_defaults(run=run)
 
 
@@ -110,9 +118,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.system is not None:
         messages = (("system", arguments.system), ("user", prompt))
         prompt = [{"role": role, "content": text} for role, text in messages]
-    result = _draw(
-        load_model(arguments.model), prompt, kind, arguments.describe, options, show=arguments.stream
-    )
+    if arguments.drafter is not None and arguments.speculate is False:
+        raise InputError("--drafter and --no-speculate cannot be given together")
+    model = load_model(arguments.model)
+    if arguments.drafter is not None:
+        options["speculate"] = _with_drafter(model, arguments.drafter)
+    result = _draw(model, prompt, kind, arguments.describe, options, show=arguments.stream)
     if arguments.details:
         json.dump(_details(result), sys.stdout, indent=2, ensure_ascii=False)
         print()
@@ -124,6 +135,17 @@ def run(arguments: argparse.Namespace) -> int:
         count = len(result.tokens)
         print(f"structgen: cut off after {count} token{'s' * (count != 1)} (--max-tokens)", file=sys.stderr)
     return 0
+
+
+def _with_drafter(model: HuggingFaceModel, path: str) -> Speculation:
+    """Return the default drafters and the one of a file."""
+    with needed("--drafter", "transformers"):
+        from structgen.speculative import Speculation
+        from structgen.speculative.learned import load_drafter
+
+    drafter = load_drafter(path)
+    drafter.prepare(model)
+    return Speculation([*Speculation().drafters, drafter])
 
 
 def _draw(

@@ -237,12 +237,17 @@ def _has(package: str) -> bool:
         return False
 
 
-def load_model(name: str | None) -> HuggingFaceModel:
-    """Return the model of this name, without the progress bars and notes of the libraries that load it."""
+def load_model(name: str | None, **options: Any) -> HuggingFaceModel:
+    """Return the model of this name, without the progress bars and notes of the libraries that load it.
+
+    Args:
+        name: The name; None for the embedded model.
+        options: Options of `structgen.load`.
+    """
     _be_quiet()
     from structgen.models import load
 
-    return load(name)
+    return load(name, **options)
 
 
 def _tokenizer(name: str) -> Any:

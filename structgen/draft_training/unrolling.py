@@ -42,9 +42,10 @@ def unrolled(
             hidden, embeddings[:, step : step + count], layer.angles(step, count).to(states.device)
         )
         seen.append((keys.repeat_interleave(grouped, 1), values.repeat_interleave(grouped, 1)))
-        first = (queries @ seen[0][0].transpose(-1, -2)).float().masked_fill(later, -torch.inf)
-        own = [(queries * key).sum(-1, keepdim=True).float() for key, _ in seen[1:]]
-        weights = (torch.cat([first, *own], -1) / layer.sizes.head_size**0.5).softmax(-1).to(queries.dtype)
+        queries = queries * layer.sizes.head_size**-0.5
+        first = (queries @ seen[0][0].transpose(-1, -2)).masked_fill_(later, -torch.inf)
+        own = [(queries * key).sum(-1, keepdim=True) for key, _ in seen[1:]]
+        weights = torch.cat([first, *own], -1).softmax(-1, dtype=queries.dtype)
         attended = weights[..., :count] @ seen[0][1]
         for index, (_, value) in enumerate(seen[1:]):
             attended = attended + weights[..., count + index, None] * value

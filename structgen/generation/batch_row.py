@@ -8,14 +8,14 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import ModelError
 
-from .drafting import NO_DRAFT, DraftedTokens, Drafting
+from .drafting import NO_DRAFT, DraftedTokens, Drafting, RowStates
 from .loop import failing_alone
 from .results import Timing
 from .row import Row
@@ -48,6 +48,8 @@ class BatchRow:
     """The draft tokens that the last forward pass read."""
     holds_draft: bool = False
     """Whether the session still holds the tokens of `tree`."""
+    states: Any = None
+    """The hidden states after the tokens that the session holds, those of `tree` included; None if none are known."""
     accepted: list[int] = field(default_factory=list)
     """The nodes of `tree` that were drawn."""
     state: _State = "logits"
@@ -100,7 +102,12 @@ class BatchRow:
 
     def _grow(self, drafting: Drafting) -> None:
         try:
-            drafting.grow(self.row, trees=self.reads_trees)
+            hidden = None
+            if self.states is not None:
+                # subtle: the row still counts tokens that were accepted just now as pending.
+                read = self.row.read_count + len(self.accepted)
+                hidden = RowStates(self.states[:read], drafting.hidden_layers)
+            drafting.grow(self.row, hidden, trees=self.reads_trees)
         except Exception:  # subtle: drafts change the time only, so the row goes on without them.
             logger.exception("a drafter failed")
             self.drafting = None

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import ModelError, OptionError
-from structgen.protocols import capabilities_of, token_cache_bytes
+from structgen.protocols import capabilities_of, start_rows, token_cache_bytes
 
 from .batch_row import BatchRow
 from .drafting import NO_DRAFT, DraftedTokens, Drafting
@@ -290,7 +290,8 @@ class ContinuousBatch:
                         row.cached_tokens = arrival.read
                 part = prompt[arrival.read : arrival.read + left]
                 if arrival.session is None:
-                    arrival.session = self._model.start([part])
+                    layers = () if self._drafting is None else self._drafting.hidden_layers
+                    arrival.session = start_rows(self._model, [part], layers)
                 else:
                     arrival.session.append([part])
                 arrival.read += len(part)
@@ -342,6 +343,7 @@ class ContinuousBatch:
         scores = np.array(session.logits()[:1], dtype=np.float32)
         if len(arrival.rows) > 1:
             session.select([0] * len(arrival.rows))
+        first = len(self._members)
         for row in arrival.rows:
             row.draft_limit = can.draft_limit
         if self._session is None:
@@ -355,8 +357,9 @@ class ContinuousBatch:
                 can_score=can.scores_runs,
                 drafting=drafting if row.options.speculate else None,
                 reads_trees=can.reads_trees,
+                states=self._session.hidden_states(first + number) if can.hidden_states else None,
             )
-            for row in arrival.rows
+            for number, row in enumerate(arrival.rows)
         ]
 
     def _pass(self) -> list[Row]:
@@ -396,6 +399,7 @@ class ContinuousBatch:
         ):
             trees[index] = tree
         scores = self._read(going, pending, trees)
+        keeps_states = capabilities_of(session).hidden_states
         for index, member in zip(indices, going, strict=True):
             read = len(pending[index])
             every = len(scores[index]) >= read
@@ -403,6 +407,10 @@ class ContinuousBatch:
                 member.row.score_pending(offset, scores[index][offset - 1])
             member.scores = scores[index][read - 1 :] if every else scores[index]
             member.tree, member.holds_draft = trees[index], len(trees[index]) > 0
+            member.states = None
+            # Nodes of a tree have no place in the row before `keep`.
+            if member.drafting is not None and keeps_states and not self._must_keep:
+                member.states = session.hidden_states(index)
             if member.drafting is not None and member.drafting.wants_logits:
                 member.drafting.on_logits(member.row, member.tree, member.scores)
             if read < len(member.row.pending):

@@ -34,13 +34,25 @@ ROOT = -1
 class RowStates:
     """The hidden states of one row, after the tokens that the model has read."""
 
-    session: Session
-    row: int
-    """The number of the row in the session."""
+    states: Any
+    """A tensor, ``[tokens, layers, hidden size]``, from the first token of the prompt on. It is read-only, and valid
+    until the model reads the row again."""
     layers: tuple[int, ...]
-    """The layers that the session keeps."""
-    count: int
-    """The number of tokens, from the first one of the prompt on."""
+    """The layers."""
+    session: Session | None = None
+    """The session, if it does not change before the next draft is found."""
+    row: int = 0
+    """The number of the row in the session."""
+
+    @classmethod
+    def of(cls, session: Session, row: int, layers: Sequence[int], count: int) -> RowStates:
+        """Return those of a row of a session that keeps `layers`, after its first `count` tokens."""
+        return cls(session.hidden_states(row)[:count], tuple(layers), session, row)
+
+    @property
+    def count(self) -> int:
+        """The number of tokens."""
+        return len(self.states)
 
     def since(self, start: int, layers: Sequence[int]) -> Any:
         """Return the states after the tokens from number `start` on, a tensor ``[tokens, layers, hidden size]``.
@@ -49,8 +61,7 @@ class RowStates:
             start: The number of the first token.
             layers: Some of `self.layers`.
         """
-        # subtle: what follows the first `count` tokens is still to be cropped.
-        states = self.session.hidden_states(self.row, start)[: max(0, self.count - start)]
+        states = self.states[start:]
         if tuple(layers) == self.layers:
             return states
         return states[:, [self.layers.index(layer) for layer in layers]]
@@ -58,9 +69,10 @@ class RowStates:
     def early_exit(self, layers: int) -> EarlyExit | None:
         """Return the first `layers` layers of the model, for the tokens after the first `count` ones.
 
-        None if the session has no such thing (`SessionCapabilities.exits`). It is valid until the next forward pass.
+        None if the session has no such thing (`SessionCapabilities.exits`), or may change meanwhile, as in a running
+        batch. It is valid until the next forward pass.
         """
-        if not capabilities_of(self.session).exits:
+        if self.session is None or not capabilities_of(self.session).exits:
             return None
         return self.session.early_exit(self.row, self.count, layers)
 
@@ -145,10 +157,15 @@ class Drafting(Protocol):
         """
         ...
 
-    def grow(self, row: Row, *, trees: bool) -> None:
+    def grow(self, row: Row, hidden: RowStates | None = None, *, trees: bool) -> None:
         """Find draft tokens for a row whose token was just drawn, for the next `choose`.
 
         Rows of a running batch call it on the threads that draw, several at a time.
+
+        Args:
+            row: The row.
+            hidden: Its hidden states; None if the session keeps none, or they are not known.
+            trees: Whether the session reads trees; otherwise chains are returned.
         """
         ...
 

@@ -254,7 +254,7 @@ class _Loop:
         can = capabilities_of(session)
         if drafting.hidden_layers and can.hidden_states:
             hidden = [
-                RowStates(session, index, drafting.hidden_layers, row.read_count)
+                RowStates.of(session, index, drafting.hidden_layers, row.read_count)
                 for row, index in zip(active, indices, strict=True)
             ]
         trees = drafting.propose(

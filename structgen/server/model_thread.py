@@ -103,7 +103,7 @@ class ModelThread:
             patience=settings.patience,
             prompt_tokens=settings.prompt_tokens,
             prefix_bytes=settings.prefix_bytes,
-            drafting=Speculation().start(model, warns=False) if settings.speculate else None,
+            drafting=_speculation(model, settings).start(model, warns=False) if settings.speculate else None,
         )
         self._prompt_tokens = settings.prompt_tokens
         self._stall_seconds = settings.stall_seconds
@@ -314,3 +314,13 @@ class ModelThread:
             for sequence in ticket.sequences:
                 sequence.fail(_ended_by(error))
             ticket.on_change()
+
+
+def _speculation(model: Any, settings: ServerSettings) -> Speculation:
+    if settings.drafter is None:
+        return Speculation()
+    from structgen.speculative.learned import load_drafter
+
+    drafter = load_drafter(settings.drafter)
+    drafter.prepare(model)  # a file for another model ends the server before it serves
+    return Speculation([*Speculation().drafters, drafter])

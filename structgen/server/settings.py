@@ -61,6 +61,8 @@ class ServerSettings:
     """Tokens of new prompts that are prefilled between two passes of running rows."""
     speculate: bool = True
     """Whether the batch reads draft tokens (`structgen.Speculation`) where that makes answers faster."""
+    drafter: str | None = None
+    """The file of a learned drafter (`structgen draft train`) that drafts in addition to the others."""
     prefix_bytes: int = 256 << 20
     """Memory for the KV caches of earlier prompts, whose beginnings are not read again; 0 for none. Prompts are
     compared only with those of the same API key, or of the same address."""

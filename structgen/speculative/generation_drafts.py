@@ -129,14 +129,14 @@ class GenerationDrafts:
         self._drafting += time.perf_counter() - before
         return [grown_tree.tree for grown_tree in grown]
 
-    def grow(self, row: Row, *, trees: bool) -> None:
+    def grow(self, row: Row, hidden: RowStates | None = None, *, trees: bool) -> None:
         """See `Drafting.grow`."""
         if self._is_resting:
             return
         before = time.perf_counter()
         # Drafters of the package read what they share without the lock: a slow constraint delays its own row only.
         with self._growth_lock:
-            self._grow_or_fail(row, None, trees, self._all.costs.for_rows(self._rows_in_pass, pads=False))
+            self._grow_or_fail(row, hidden, trees, self._all.costs.for_rows(self._rows_in_pass, pads=False))
         self._drafting += time.perf_counter() - before
 
     def choose(
@@ -263,6 +263,9 @@ class GenerationDrafts:
             counts["accepted"] += accepted
             counts["without"] += not drafted
             counts["steps"] += 1
+            positions = range(min(drafted, accepted + 1))
+            self._all.reached.update(positions)
+            self._all.right.update(positions[:accepted])
             known = self._rows.get(row)
             worth = self._all.costs.of(self._rows_in_pass, 1) / self._rows_in_pass
             weighed = self._all.weighs_drafters

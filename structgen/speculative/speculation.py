@@ -72,6 +72,10 @@ class Speculation:
         self.chances: dict[bool | str, Chances] = {True: Chances(), False: Chances()}
         """By constrained rows (True), free rows (False), and each sampler's name."""
         self.counts: Counter[str] = Counter()
+        self.reached: Counter[int] = Counter()
+        """How many drafts had a token at each position after the row's end, where all before it were accepted."""
+        self.right: Counter[int] = Counter()
+        """How many of these tokens were accepted."""
         self.tallies = Tallies()
         self.records = [DrafterRecord.of(drafter) for drafter in self.drafters]
         """What each drafter costs and brings."""

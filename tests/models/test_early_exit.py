@@ -156,7 +156,7 @@ def test_models_that_cannot_exit_say_so(name: str) -> None:
     session: Any = start_session(model(name), SIZE, [[5, 6, 7]], (1,))
     assert session.capabilities.exits == (name == "llama")
     if name != "llama":
-        assert RowStates(session, 0, (1,), 3).early_exit(1) is None
+        assert RowStates.of(session, 0, (1,), 3).early_exit(1) is None
 
 
 def test_sessions_without_hidden_states_have_none() -> None:
@@ -166,7 +166,7 @@ def test_sessions_without_hidden_states_have_none() -> None:
 def test_processors_leave_exits_as_they_are() -> None:
     processed: Any = with_processors(Model("llama"), lambda tokens, logits: -logits)  # type: ignore[arg-type]
     session = processed.start_with_hidden_states([[5, 6, 7]], (1,))
-    exit_ = RowStates(session, 0, (1,), 2).early_exit(1)
+    exit_ = RowStates.of(session, 0, (1,), 2).early_exit(1)
     assert exit_ is not None
     assert_close(exit_.states([4]), plain("llama", [5, 6, 4], 1)[2:], "llama")
 

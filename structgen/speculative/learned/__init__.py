@@ -15,6 +15,7 @@ from .dynamic_exit import DEL
 from .eagle import Eagle
 from .heads import Hydra, Medusa
 from .kangaroo import Kangaroo
+from .loading import load_drafter
 from .prompt_tokens import PromptTokens
 from .weights import DraftWeights, load_weights, save_weights
 
@@ -28,6 +29,7 @@ __all__ = [
     "Medusa",
     "PromptTokens",
     "acceptance_head",
+    "load_drafter",
     "load_weights",
     "save_weights",
 ]

@@ -199,9 +199,9 @@ class DEL:
         whole: Any = getattr(model, "model", None)
         found = find_layers(whole)
         norm = found and next((found[0]._modules[name] for name in NORMS if name in found[0]._modules), None)
-        if found is None or norm is None:
+        if whole is None or found is None or norm is None:
             raise ModelError(
-                f"the layers of {a_kind(whole if whole is not None else model)} cannot run alone",
+                f"the layers of {a_kind(model if whole is None else whole)} cannot run alone",
                 hint="DEL needs a transformers model with `layers` that have `self_attn`, such as Llama's or Qwen's.",
             )
         layers, size = found[1], int(model.vocabulary.size)

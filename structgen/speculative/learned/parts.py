@@ -319,13 +319,18 @@ class LearnedDrafter(ABC, Generic[_Network]):
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
-        fitted = self._fitted_to(start.model)
+        fitted = self.prepare(start.model)
         if layer_count_of(start.model) is None:
             return SilentRow()
         return self._row(fitted, start.temperature)
 
-    def _fitted_to(self, model: Any) -> Fitted[_Network]:
-        """Return what the drafter computes with for a model."""
+    def prepare(self, model: Any) -> Fitted[_Network]:
+        """Check that the weights fit a model, and get ready to draft for it. Otherwise the first text does this.
+
+        Raises:
+            ModelError: The weights are not for the model.
+            VocabularyMismatch: They were trained with another tokenizer.
+        """
         if self._model is not model or self._fitted is None:
             self._fitted = fit(self.weights, self.sizes, self._network(), model, self.acceptance)
             self._model = model

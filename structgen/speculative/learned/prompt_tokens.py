@@ -86,7 +86,7 @@ class PromptTokens(LearnedDrafter[PromptTokensNetwork]):
 
     def probe_embeddings(self, model: Any) -> torch.Tensor:
         """See `Drafter`."""
-        return self._fitted_to(model).network.embeddings
+        return self.prepare(model).network.embeddings
 
     def _sizes_from(self, given: dict[str, Any]) -> PromptTokenSizes:
         return PromptTokenSizes(**given)

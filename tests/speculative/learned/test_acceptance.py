@@ -68,7 +68,7 @@ def row_and_context(drafter: Eagle, model: Model, matcher: Any) -> tuple[Any, Co
     row = drafter.start(Start(tuple(TOKENS), VOCABULARY, model=model))
     row.observe(TOKENS, 0)
     context = Context(list(TOKENS), matcher, VOCABULARY)
-    context.hidden = RowStates(session, 0, LAYERS, len(TOKENS) - 1)
+    context.hidden = RowStates.of(session, 0, LAYERS, len(TOKENS) - 1)
     return row, context
 
 

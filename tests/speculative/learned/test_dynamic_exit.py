@@ -117,7 +117,7 @@ def test_logits_and_counts_after_any_sequence_of_operations(seed: int, trimmed: 
         index, length = best_exit(rates, exits, CHEAP, drafter.most)
         for draft in ([], [7], [8], [7, 9], [7, 9, 2, 3]):
             context = Context([*tokens, *draft], None, VOCABULARY, drafted=len(draft), is_constrained=False)
-            context.hidden = RowStates(session, 1, exits, read)
+            context.hidden = RowStates.of(session, 1, exits, read)
             found = row._known(context)
             assert (found is not None) == (len(draft) < length)
             if found is not None:

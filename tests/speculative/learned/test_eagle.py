@@ -81,7 +81,7 @@ def test_logits_at_nodes_after_any_sequence_of_operations(name: str, seed: int) 
         row.observe(tokens, seen)
         seen, read = len(tokens), len(tokens) - len(pending)
         session.append([tokens[len(session._tokens[0]) : read]])
-        hidden = RowStates(session, 0, LAYERS, read)
+        hidden = RowStates.of(session, 0, LAYERS, read)
         paths: list[list[int]] = [[]]
         for _ in range(7):  # nodes of a tree, in any order of growth; sometimes one below an unknown one
             path = [

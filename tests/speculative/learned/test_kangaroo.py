@@ -88,7 +88,7 @@ def test_logits_at_nodes_after_any_sequence_of_operations(seed: int, exit_layer:
         session.append(
             [[int(i) for i in rng.integers(2, SIZE, size=2)], tokens[len(session._tokens[1]) : read]]
         )
-        hidden = RowStates(session, 1, drafter.hidden_layers, read)
+        hidden = RowStates.of(session, 1, drafter.hidden_layers, read)
         paths: list[list[int]] = [[]]
         for _ in range(6):  # nodes of a tree, in any order of growth; sometimes one below an unknown one
             path = [*paths[int(rng.integers(len(paths)))], *(int(i) for i in rng.integers(2, SIZE, size=2))]
@@ -117,7 +117,7 @@ def contexts(drafter: Kangaroo, matcher: Matcher | None = None) -> Any:
         context = Context(
             [*tokens, *path], matcher, VOCABULARY, drafted=len(path), is_constrained=matcher is not None
         )
-        context.hidden = RowStates(session, 0, drafter.hidden_layers, len(tokens) - 1)
+        context.hidden = RowStates.of(session, 0, drafter.hidden_layers, len(tokens) - 1)
         return context
 
     return row, at

@@ -70,7 +70,7 @@ def context(session: Any, matcher: Matcher | None, draft: list[int]) -> Context:
     found = Context(
         [*TOKENS, *draft], matcher, VOCABULARY, drafted=len(draft), is_constrained=matcher is not None
     )
-    found.hidden = RowStates(session, 0, LAYERS, len(TOKENS) - 1)
+    found.hidden = RowStates.of(session, 0, LAYERS, len(TOKENS) - 1)
     return found
 
 

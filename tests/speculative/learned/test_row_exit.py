@@ -21,7 +21,7 @@ PROMPT = [5, 6, 7]
 def context(read: int, tokens: list[int]) -> Context:
     session = start_session(MODEL.model, SIZE, [PROMPT], (1,))
     found = Context([*PROMPT, *tokens], None, VOCABULARY, is_constrained=False)
-    found.hidden = RowStates(session, 0, (1,), read)
+    found.hidden = RowStates.of(session, 0, (1,), read)
     return found
 
 

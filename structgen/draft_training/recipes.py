@@ -1,0 +1,170 @@
+"""From a model and features to the weights of a drafter: the sizes and the training of each kind.
+
+Invariant: what a recipe returns fits the model: it has the model's fingerprint, its sizes, and the tokens that its
+texts consist of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from structgen.errors import OptionError
+from structgen.speculative.learned import DraftWeights
+from structgen.speculative.learned.eagle import EagleNetwork, EagleSizes
+from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork
+from structgen.speculative.learned.layers import LayerSizes
+
+from .features import Features
+from .heads import head_outputs
+from .training import Outputs, Training, TrainingOptions, most_frequent_tokens
+from .unrolling import unrolled
+
+if TYPE_CHECKING:
+    from structgen.models.hugging_face import HuggingFaceModel
+
+__all__ = ["KINDS", "Recipe", "layers_read", "train_drafter"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a drafter is trained as."""
+
+    kind: str = "eagle"
+    drafted_tokens: int = 8192
+    """The largest number of tokens that it may draft."""
+    options: TrainingOptions = field(default_factory=TrainingOptions)
+
+
+def layers_read(model: HuggingFaceModel) -> tuple[int, ...]:
+    """Return the layers whose states are kept: an early one, the middle, and what the output layer reads."""
+    count = model.layer_count
+    return tuple(sorted({max(1, count // 10), max(1, count // 2), count}))
+
+
+def train_drafter(
+    model: HuggingFaceModel,
+    features: Features,
+    recipe: Recipe,
+    *,
+    save: Path | None = None,
+    resume: bool = False,
+    progress: bool = False,
+) -> tuple[DraftWeights, Training]:
+    """Train a drafter.
+
+    Args:
+        model: The transformers model that wrote the texts.
+        features: The texts and their states.
+        recipe: What to train.
+        save: Where the state of the training is saved.
+        resume: Whether to go on from there.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The weights, and the training with its validations.
+    """
+    if recipe.kind not in KINDS:
+        raise OptionError(
+            f"there is no drafter {recipe.kind!r:.40}", hint=f"Choose one of {', '.join(KINDS)}."
+        )
+    torch.manual_seed(recipe.options.seed)
+    ids = most_frequent_tokens(features, recipe.drafted_tokens)
+    embeddings, rows = _frozen(model, ids)
+    sizes, network, outputs = KINDS[recipe.kind](model, features, recipe.options.steps_ahead)
+    network.to(embeddings.device)
+    training = Training(
+        network,
+        outputs,
+        features,
+        sizes.hidden_layers,
+        embeddings,
+        rows,
+        ids,
+        recipe.options,
+        save,
+    )
+    best = training.run(progress=progress, resume=resume)
+    notes = {
+        "model": str(getattr(model.model, "name_or_path", "")).rpartition("/")[2],
+        "texts": len(features),
+        "tokens": len(features.tokens),
+        "minutes": round(training.seconds / 60, 1),
+        "validation": [round(share, 4) for share in training.validations[-1][1].right],
+    }
+    tensors = {name: tensor.float().cpu() for name, tensor in best.items()}
+    weights = DraftWeights(recipe.kind, sizes.as_dict(), model.vocabulary.fingerprint, ids, tensors, notes)
+    return weights, training
+
+
+_Made = tuple[EagleSizes | HeadSizes, nn.Module, Outputs]
+
+
+def _eagle(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
+    sizes = EagleSizes(_layer_sizes(model), features.layers)
+    return sizes, EagleNetwork(sizes), _eagle_outputs
+
+
+def _medusa(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
+    sizes = HeadSizes(_layer_sizes(model).hidden, model.layer_count, steps)
+    return sizes, HeadsNetwork(sizes), _head_outputs
+
+
+def _hydra(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
+    sizes = HeadSizes(_layer_sizes(model).hidden, model.layer_count, steps, reads=steps)
+    return sizes, HeadsNetwork(sizes), _head_outputs
+
+
+KINDS: dict[str, Callable[[HuggingFaceModel, Features, int], _Made]] = {
+    "eagle": _eagle,
+    "medusa": _medusa,
+    "hydra": _hydra,
+}
+"""From a model, features and the number of steps ahead to sizes, a new network and its outputs, by kind."""
+
+
+def _layer_sizes(model: HuggingFaceModel) -> LayerSizes:
+    """Return the sizes of one of the model's layers."""
+    config = model.model.config.get_text_config()
+    heads = int(config.num_attention_heads)
+    rope = getattr(config, "rope_parameters", None) or {}
+    return LayerSizes(
+        hidden=int(config.hidden_size),
+        heads=heads,
+        kv_heads=int(getattr(config, "num_key_value_heads", None) or heads),
+        head_size=int(getattr(config, "head_dim", None) or config.hidden_size // heads),
+        mlp=int(getattr(config, "intermediate_size", None) or 4 * config.hidden_size),
+        rope_theta=float(rope.get("rope_theta") or 10_000.0),
+    )
+
+
+def _eagle_outputs(
+    network: nn.Module, states: torch.Tensor, embeddings: torch.Tensor, steps: int
+) -> Sequence[torch.Tensor]:
+    assert isinstance(network, EagleNetwork)
+    return [network.output_norm(output) for output in unrolled(network, states, embeddings[:, 1:], steps)]
+
+
+def _head_outputs(
+    network: nn.Module, states: torch.Tensor, embeddings: torch.Tensor, steps: int
+) -> Sequence[torch.Tensor]:
+    assert isinstance(network, HeadsNetwork)
+    return head_outputs(network, states[:, :, -1], embeddings)
+
+
+def _frozen(model: HuggingFaceModel, ids: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the model's embeddings and its output rows for these tokens, in float32."""
+    whole = model.model
+    embeddings = whole.get_input_embeddings().weight.detach().float()
+    if getattr(whole.config.get_text_config(), "tie_word_embeddings", False):
+        rows = embeddings
+    else:
+        rows = whole.get_output_embeddings().weight.detach().float()
+    return embeddings, rows[torch.from_numpy(ids).to(rows.device)]

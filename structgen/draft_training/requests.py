@@ -1,0 +1,156 @@
+"""Requests for texts to train on: prompts of a file, or prompts that the model writes itself.
+
+Why: a chat model that continues the beginning of a user's turn writes what users request from such models. So a
+drafter can be trained without any data.
+What: lines of a file are JSON objects with a prompt (a text, or messages) and, for an answer with structure, one
+constraint: `schema`, `regex`, `choice`, `grammar` (a name of the shelf) or `lark` (the text of a grammar).
+Source: Xu et al. 2024 (Magpie), for prompts that a chat model writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from structgen.errors import ModelError, OptionError
+from structgen.generation import SamplingOptions, generate_tokens
+
+from .texts import Request
+
+if TYPE_CHECKING:
+    from structgen.constraints.base import Constraint
+    from structgen.protocols import LanguageModel
+
+__all__ = ["constraint_of", "requests_of_file", "written_requests"]
+
+_KEYS = ("schema", "regex", "choice", "grammar", "lark")
+_NAMES = {
+    "schema": "JSON",
+    "regex": "regular expression",
+    "choice": "choice",
+    "grammar": "grammar",
+    "lark": "grammar",
+    None: "free text",
+}
+
+
+def constraint_of(source: dict[str, Any] | None) -> Constraint | None:
+    """Return the constraint of an object with one key of a request's line; None of None."""
+    from structgen.constraints.choice import choice
+    from structgen.constraints.grammar.builders import lark
+    from structgen.constraints.json_schema import json_schema
+    from structgen.constraints.regex import regex
+    from structgen.shelf import grammar
+
+    if source is None:
+        return None
+    makers = {"schema": json_schema, "regex": regex, "choice": choice, "grammar": grammar, "lark": lark}
+    ((name, given),) = source.items()
+    constraint: Constraint = makers[name](given)  # type: ignore[operator]
+    return constraint
+
+
+def requests_of_file(model: LanguageModel, path: Path) -> Iterator[Request]:
+    """Yield the requests of a file of JSON lines.
+
+    Each line has ``prompt`` (a text, or messages) and may have one of ``schema``, ``regex``, ``choice``, ``grammar``
+    and ``lark``, ``kind`` (the name under which reports show it) and ``max_tokens``.
+
+    Raises:
+        OptionError: A line is not such a request; the message has its number.
+        ModelError: The file cannot be read.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"the prompts cannot be read: {path}: {error}") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            given = json.loads(line)
+            if not isinstance(given, dict) or "prompt" not in given:
+                raise ValueError("it has no prompt")
+            unknown = sorted(set(given) - {"prompt", "kind", "max_tokens", *_KEYS})
+            named = [key for key in _KEYS if key in given]
+            if unknown or len(named) > 1:
+                raise ValueError(
+                    f"unknown key {unknown[0]!r}" if unknown else f"it has both {named[0]} and {named[1]}"
+                )
+            source = {named[0]: given[named[0]]} if named else None
+            most = int(given.get("max_tokens", 160))
+            yield Request(
+                list(model.encode(given["prompt"])),
+                str(given.get("kind", _NAMES[named[0] if named else None])),
+                constraint_of(source),
+                source,
+                most,
+            )
+        except (ValueError, TypeError) as error:
+            raise OptionError(f"{path}: line {number} is not a request: {error}") from error
+
+
+_STARTS = (
+    "", "", "", "", "What", "How", "Why", "Can you", "Explain", "Write", "Describe", "Give me", "I", "Tell me",
+    "List", "Please", "Is", "Summarize", "Compare", "What are", "How do", "Write a short story",
+    "Write a paragraph about", "Explain how", "Explain why", "Name", "Suggest", "Write a letter", "Which",
+    "Explain the difference between", "What would", "Explain in a few sentences", "Describe a",
+)  # fmt: skip
+_CODE_STARTS = (
+    "Write a Python function that", "Write a Python function to", "Write a Python program that", "Implement",
+    "Write a function that takes", "Create a Python class", "How do I write a Python function",
+    "Write a short Python function that",
+)  # fmt: skip
+_ONLY_CODE = " Answer with code only."
+_PLACE = "\N{MIDDLE DOT}"
+_MOST_ASKED = 48
+
+
+def written_requests(model: LanguageModel, *, seed: int = 0, batch: int = 32) -> Iterator[Request]:
+    """Yield requests that the model writes itself: it continues the beginning of a user's turn.
+
+    A quarter of them begin like requests for code. A model without a chat template continues the beginnings as texts.
+    """
+    head, tail = _turn(model)
+    seen: set[tuple[int, ...]] = set()
+    rng = np.random.default_rng(seed)
+    number = 0
+    while True:
+        is_code = number % 4 == 3
+        starts = [str(rng.choice(_CODE_STARTS if is_code else _STARTS)) for _ in range(batch)]
+        openings = [
+            [*head, *(model.vocabulary.encode(start.encode()) or [])] if start else list(head)
+            for start in starts
+        ]
+        options = [
+            SamplingOptions(temperature=1.0, top_k=80, seed=(seed, number, row, 1), max_tokens=_MOST_ASKED)
+            for row in range(batch)
+        ]
+        asked = generate_tokens(model, openings, [None] * batch, options)
+        for opening, answer in zip(openings, asked, strict=True):
+            question = (*opening[len(head) :], *answer.tokens)
+            if not question or (tail and answer.end_token is None) or question in seen:
+                continue
+            seen.add(question)
+            more: list[int] = []
+            if is_code and rng.random() < 0.6:
+                more = list(model.vocabulary.encode(_ONLY_CODE.encode()) or [])
+            yield Request([*head, *question, *more, *tail], "code" if is_code else "free text")
+        number += 1
+
+
+def _turn(model: LanguageModel) -> tuple[list[int], list[int]]:
+    """Return the tokens before and after the text of a user's turn."""
+    marked = list(model.encode(_PLACE))
+    place = list(model.vocabulary.encode(_PLACE.encode()) or [])
+    for start in range(len(marked) - len(place), -1, -1):
+        if place and marked[start : start + len(place)] == place:
+            return marked[:start], marked[start + len(place) :]
+    raise ModelError(
+        "the model's tokenizer does not show where a user's text stands in a prompt",
+        hint="Give prompts: structgen draft train --prompts FILE.",
+    )

@@ -1,0 +1,184 @@
+"""Texts to train on: answers that the model itself writes, with or without a constraint, in one file.
+
+Why: a drafter has to guess what the model writes, not what people write. And such texts may be used by anyone who may
+use the model.
+What: each line of the file is a JSON object with the tokens of a prompt and of the answer, the kind of request, and the
+constraint that the answer obeys. Prompts are those of a file, or the model writes them itself (`requests`).
+Invariant: the file grows by whole lines. What an interruption left of a line is removed when the collection resumes,
+which then goes on after the last whole one.
+Source: Kim and Rush 2016 (training on a teacher's own texts).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from structgen.errors import ModelError, OptionError
+from structgen.generation import SamplingOptions, generate_tokens
+from structgen.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from structgen.constraints.base import Constraint
+    from structgen.protocols import LanguageModel
+
+__all__ = ["Request", "Text", "collect_texts", "read_texts"]
+
+_TEMPERATURES = (0.0, 0.0, 0.7)
+"""The temperatures of answers, in turn: most drafts are for likely text."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the model is to answer."""
+
+    prompt: Sequence[int]
+    """Its tokens, in the form that `LanguageModel.encode` returns."""
+    kind: str = "free text"
+    """The name under which evaluations report it."""
+    constraint: Constraint | None = None
+    source: dict[str, Any] | None = None
+    """The constraint as JSON, from which `constraint_of` makes it again."""
+    most: int = 160
+    """The largest number of tokens of the answer."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A line of the file."""
+
+    prompt: list[int]
+    answer: list[int]
+    kind: str
+    temperature: float
+    constraint: dict[str, Any] | None = None
+
+    def line(self) -> str:
+        """Return it as a line of JSON."""
+        return json.dumps(self.__dict__, separators=(",", ":")) + "\n"
+
+
+def read_texts(path: Path) -> list[Text]:
+    """Read the texts of a file; what follows the last whole line is left out.
+
+    Raises:
+        ModelError: The file cannot be read, or a line is not such a text.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"the texts cannot be read: {path}: {error}") from error
+    texts = []
+    for number, line in enumerate(lines, 1):
+        if not line.endswith("\n"):
+            break
+        try:
+            given = json.loads(line)
+            text = Text(**given)
+            is_valid = all(
+                isinstance(token, int) and token >= 0
+                for tokens in (text.prompt, text.answer)
+                for token in tokens
+            )
+        except (ValueError, TypeError) as error:
+            raise ModelError(f"{path}: line {number} is not a text to train on: {error}") from error
+        if not is_valid or not text.prompt:
+            raise ModelError(f"{path}: line {number} has no prompt, or tokens that are not numbers")
+        texts.append(text)
+    return texts
+
+
+def collect_texts(
+    model: LanguageModel,
+    requests: Iterator[Request],
+    path: Path,
+    *,
+    tokens: int,
+    batch: int = 32,
+    seed: int = 0,
+    progress: bool = False,
+) -> list[Text]:
+    """Let the model answer requests until the file holds answers of so many tokens; return all of its texts.
+
+    Args:
+        model: The model.
+        requests: The requests. If the file has texts already, as many of them are skipped.
+        path: The file.
+        tokens: The number of tokens of all answers together.
+        batch: The number of requests that are answered at a time.
+        seed: The seed of all draws.
+        progress: Whether to show a progress bar.
+
+    Raises:
+        ModelError: The file cannot be written. It then holds the texts before.
+    """
+    if tokens < 1:
+        raise OptionError(f"tokens is {tokens}; it must be at least 1")
+    texts = read_texts(path)
+    done = sum(len(text.answer) for text in texts)
+    with ProgressBar(tokens, "texts", progress) as bar:
+        bar.advance(min(done, tokens))
+        _drop_broken_line(path)
+        for _ in texts:
+            next(requests, None)
+        while done < tokens:
+            asked = list(islice(requests, batch))
+            if not asked:
+                break
+            answered = _answers(model, asked, len(texts), seed)
+            try:
+                with path.open("a", encoding="utf-8") as file:
+                    file.write("".join(text.line() for text in answered))
+            except OSError as error:
+                raise ModelError(f"the texts cannot be written to {path}: {error}") from error
+            texts += answered
+            written = sum(len(text.answer) for text in answered)
+            done += written
+            bar.advance(written)
+    return texts
+
+
+def _answers(model: LanguageModel, asked: Sequence[Request], first: int, seed: int) -> list[Text]:
+    from structgen.matcher import Matcher
+
+    prompts = [list(request.prompt) for request in asked]
+    temperatures = [_TEMPERATURES[(first + index) % len(_TEMPERATURES)] for index in range(len(asked))]
+    answers = generate_tokens(
+        model,
+        prompts,
+        [
+            None if request.constraint is None else Matcher(request.constraint, model.vocabulary)
+            for request in asked
+        ],
+        [
+            SamplingOptions(
+                temperature=temperature,
+                seed=(seed, first + index),
+                max_tokens=request.most,
+                exact_weight=False,
+            )
+            for index, (request, temperature) in enumerate(zip(asked, temperatures, strict=True))
+        ],
+    )
+    texts = []
+    for request, prompt, temperature, answer in zip(asked, prompts, temperatures, answers, strict=True):
+        ended = [] if answer.end_token is None else [answer.end_token]
+        texts.append(Text(prompt, [*answer.tokens, *ended], request.kind, temperature, request.source))
+    return texts
+
+
+def _drop_broken_line(path: Path) -> None:
+    """Remove what an interruption left of the last line."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            file.truncate(whole)

@@ -1,0 +1,335 @@
+"""Training of a drafter's network on the features of texts.
+
+What: each step reads a batch of texts, lets the network predict one, two, three, ... tokens ahead of every position of
+an answer (`outputs`), and compares its distributions with those of the model, which follow from the model's own states.
+The distributions cover a sample of the trimmed vocabulary, another one for each step: the tokens of the batch and
+random ones. The output rows are the model's own and do not change, so what is learned holds for all tokens, and a step
+takes half the time. A part of the texts is set apart: the best weights on them are returned.
+Invariant: the result depends on the seed, the texts and the options only (up to the rounding of the machine). State is
+saved now and then, and a resumed training goes on from there. Numbers that are not finite end it with an error, and
+the weights of the last save are kept.
+Source: Zhou et al. 2024 (DistillSpec); Li et al. 2025 (EAGLE-3).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from structgen.errors import ModelError, OptionError
+from structgen.progress import ProgressBar
+
+from .features import Features
+from .losses import loss_named
+
+__all__ = ["Outputs", "Training", "TrainingOptions", "Validation", "most_frequent_tokens"]
+
+Outputs = Callable[[nn.Module, torch.Tensor, torch.Tensor, int], Sequence[torch.Tensor]]
+"""From a network, states ``[texts, T, layers, hidden]``, embeddings of tokens 0 to T - 1 + steps, and a number of steps
+to the output states of each step, ``[texts, T, hidden]``. Output t of step j predicts token t + j + 2."""
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How a drafter is trained."""
+
+    epochs: float = 6.0
+    minutes: float = 60.0
+    """The training ends after so many minutes, if it has not ended before."""
+    steps_ahead: int = 3
+    decay: float = 0.8
+    """The weight of the loss of each step ahead, as a fraction of that of the step before."""
+    batch: int = 8
+    learning_rate: float = 1e-3
+    held_out: float = 0.05
+    """The share of texts that are set apart."""
+    loss: str = "forward-kl"
+    """What is minimised, see `losses`."""
+    sampled_tokens: int = 2048
+    """The tokens that distributions are compared over, for each step."""
+    patience: int = 5
+    """The training ends after so many validations without a gain."""
+    validations: int = 4
+    """For each epoch."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if name not in ("seed", "loss") and not value > 0:
+                raise OptionError(f"{name} is {value!r:.40}; it must be above 0")
+        loss_named(self.loss)
+        if not self.held_out < 1:
+            raise OptionError(f"held_out is {self.held_out}; it must be below 1")
+
+
+@dataclass
+class Validation:
+    """How well the network guesses the texts that are set apart."""
+
+    loss: float
+    right: list[float]
+    """The share of positions at which the first, the first two, ... tokens are all guessed right."""
+
+    @property
+    def tokens_per_pass(self) -> float:
+        """Return the expected tokens of a pass with one greedy draft of that length."""
+        return 1 + sum(self.right)
+
+
+def most_frequent_tokens(features: Features, most: int) -> NDArray[np.int64]:
+    """Return the tokens that answers have most often, ascending (VocabTrim): those that a drafter may draft."""
+    counts = np.zeros(int(features.tokens.max()) + 1, dtype=np.int64)
+    for text in range(len(features)):
+        start, end = features.offsets[text] + features.answers[text], features.offsets[text + 1]
+        counts += np.bincount(features.tokens[start:end], minlength=len(counts))
+    chosen = np.argsort(-counts, kind="stable")[:most]
+    return np.sort(chosen[counts[chosen] > 0]).astype(np.int64)
+
+
+@dataclass
+class Training:
+    """The training of one network.
+
+    Args:
+        network: The network, whose parameters change.
+        outputs: Its outputs for whole texts.
+        features: The texts. Their last layer is the one that the model's output layer reads.
+        used: The layers that the network reads.
+        embeddings: The model's embeddings, ``[vocabulary.size, hidden]``.
+        output_rows: The rows of the model's output layer for `token_ids`, ``[tokens, hidden]``.
+        token_ids: The tokens that may be drafted.
+        options: How it is trained.
+        save: Where its state is saved; None for nowhere.
+    """
+
+    network: nn.Module
+    outputs: Outputs
+    features: Features
+    used: Sequence[int]
+    embeddings: torch.Tensor
+    output_rows: torch.Tensor
+    token_ids: NDArray[np.int64]
+    options: TrainingOptions = field(default_factory=TrainingOptions)
+    save: Path | None = None
+    validations: list[tuple[int, Validation]] = field(default_factory=list, init=False)
+    """With the number of steps before each of them."""
+    seconds: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng(self.options.seed)
+        texts = rng.permutation(len(self.features))
+        apart = max(1, round(self.options.held_out * len(texts)))
+        if apart >= len(texts):
+            raise OptionError(f"{len(texts)} texts are too few to set some apart")
+        self._apart, self._texts = texts[:apart], texts[apart:]
+        self._columns = [self.features.layers.index(layer) for layer in self.used]
+        self._rows = self.output_rows.to(torch.bfloat16)
+        self._embeddings = self.embeddings.to(torch.bfloat16)
+        self._drafted = torch.from_numpy(self.token_ids)
+        self._optimizer = torch.optim.AdamW(
+            self.network.parameters(), lr=self.options.learning_rate, betas=(0.9, 0.95), weight_decay=0.01
+        )
+        self._compare = loss_named(self.options.loss)
+        self._step = self._since_best = 0
+        self._best: tuple[float, dict[str, torch.Tensor]] | None = None
+        self._device = self.embeddings.device
+
+    def run(self, *, progress: bool = False, resume: bool = False) -> dict[str, torch.Tensor]:
+        """Train; return the best weights."""
+        if resume:
+            self._resume()
+        per_epoch = len(self._batches(0))
+        steps = math.ceil(self.options.epochs * per_epoch)
+        every = max(1, per_epoch // self.options.validations)
+        started = time.monotonic() - self.seconds
+        with ProgressBar(steps, "training", progress) as bar:
+            bar.advance(self._step)
+            while self._step < steps:
+                batches = self._batches(self._step // per_epoch)
+                for batch in batches[self._step % per_epoch :]:
+                    self.seconds = time.monotonic() - started
+                    done = max(self._step / steps, self.seconds / (60 * self.options.minutes))
+                    loss = self._train(batch, done)
+                    self._step += 1
+                    bar.advance()
+                    ends = self._step >= steps or done >= 1
+                    if ends or self._step % every == 0:
+                        self._validate()
+                        bar.say(loss=f"{loss:.2f}", tokens_a_pass=f"{self._last.tokens_per_pass:.2f}")
+                        self._save()
+                        ends = ends or self._since_best >= self.options.patience
+                    if ends:
+                        assert self._best is not None
+                        return self._best[1]
+        assert self._best is not None
+        return self._best[1]
+
+    @property
+    def held_out(self) -> int:
+        """The number of texts that are set apart."""
+        return len(self._apart)
+
+    @property
+    def _last(self) -> Validation:
+        return self.validations[-1][1]
+
+    def _batches(self, epoch: int) -> list[NDArray[np.int64]]:
+        """Return the batches of an epoch: texts of about one length, in random order."""
+        rng = np.random.default_rng((self.options.seed, epoch))
+        texts, size = rng.permutation(self._texts), self.options.batch
+        batches = []
+        for start in range(0, len(texts), 50 * size):
+            part = sorted(texts[start : start + 50 * size], key=self.features.length)
+            batches += [np.array(part[first : first + size]) for first in range(0, len(part), size)]
+        return [batches[index] for index in rng.permutation(len(batches))]
+
+    def _train(self, batch: NDArray[np.int64], done: float) -> float:
+        warm = min(1.0, (self._step + 1) / 50)
+        rate = self.options.learning_rate * warm * (0.05 + 0.475 * (1 + math.cos(math.pi * min(1.0, done))))
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        loss, _ = self._loss(batch, counts=False)
+        if not loss.requires_grad:  # no position is left to learn from
+            return 0.0
+        if not torch.isfinite(loss):
+            raise ModelError(
+                f"the loss is {float(loss.detach())} after {self._step} steps of training",
+                hint="Use a smaller learning rate, or look for states that are not finite.",
+            )
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self._optimizer.step()
+        return float(loss.detach())
+
+    def _validate(self) -> None:
+        """Measure the texts that are set apart; keep the weights if they are the best so far."""
+        size = self.options.batch
+        order = sorted(self._apart, key=self.features.length)
+        total, count, right = 0.0, 0, np.zeros(self.options.steps_ahead)
+        with torch.no_grad():
+            for start in range(0, len(order), size):
+                loss, hits = self._loss(np.array(order[start : start + size]), counts=True)
+                alive = np.logical_and.accumulate(hits, axis=0)
+                total += float(loss) * hits.shape[1]
+                count += hits.shape[1]
+                right += alive.sum(axis=1)
+        found = Validation(total / max(1, count), (right / max(1, count)).tolist())
+        self.validations.append((self._step, found))
+        self._since_best += 1
+        if self._best is None or found.tokens_per_pass > self._best[0]:
+            weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+            self._best, self._since_best = (found.tokens_per_pass, weights), 0
+
+    def _loss(self, batch: NDArray[np.int64], *, counts: bool) -> tuple[torch.Tensor, NDArray[np.bool_]]:
+        """Return the loss of a batch and, if `counts`, which guesses are right, ``[steps, positions]``."""
+        steps = self.options.steps_ahead
+        states, tokens, answers = self._read(batch)
+        count = tokens.shape[1] - 1 - steps
+        hits: list[torch.Tensor] = []
+        loss = torch.zeros((), device=self._device)
+        if count < 1:
+            return loss, np.zeros((steps, 0), dtype=bool)
+        sampled = torch.arange(len(self._rows)) if counts else self._sampled(tokens)
+        rows, places = self._rows[sampled], torch.full((len(self._embeddings),), -1)
+        places[self._drafted[sampled]] = torch.arange(len(sampled))
+        places = places.to(self._device)
+        with torch.autocast(self._device.type, torch.bfloat16):
+            outputs = self.outputs(
+                self.network, states[:, :count, self._columns], self._embeddings[tokens[:, :-1]], steps
+            )
+            common = answers[:, steps + 1 : steps + 1 + count] & answers[:, 2 : 2 + count]
+            for step, output in enumerate(outputs):
+                # Only tokens of the answer, and in validations the same positions for each step.
+                chosen = (common if counts else answers[:, step + 2 : step + 2 + count]).nonzero(
+                    as_tuple=True
+                )
+                logits = output[chosen] @ rows.T
+                with torch.no_grad():
+                    last = states[:, step + 1 : step + 1 + count, -1]
+                    target = last[chosen] @ rows.T
+                    text = tokens[:, step + 2 : step + 2 + count][chosen]
+                share = self.options.decay**step
+                loss = loss + share * self._compare(logits, target, token_ids=places[text])
+                if counts:
+                    guessed = self._drafted[logits.argmax(-1).cpu()]
+                    hits.append(guessed == text.cpu())
+        return loss, np.stack([hit.numpy() for hit in hits]) if counts else np.zeros((0, 0), dtype=bool)
+
+    def _sampled(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return the places in `token_ids` over which distributions are compared: those of the batch, and others."""
+        most = self.options.sampled_tokens
+        if most >= len(self.token_ids):
+            return torch.arange(len(self.token_ids))
+        rng = np.random.default_rng((self.options.seed, 1, self._step))
+        there = np.isin(self.token_ids, np.unique(tokens.cpu().numpy()))
+        own, others = np.flatnonzero(there), rng.permutation(np.flatnonzero(~there))
+        return torch.from_numpy(np.concatenate([own, others])[:most])
+
+    def _read(self, batch: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return states, tokens, and which tokens belong to answers."""
+        features = self.features
+        longest = max(features.length(text) for text in batch)
+        states = np.zeros((len(batch), longest, *features.states.shape[1:]), dtype=np.float16)
+        tokens = np.zeros((len(batch), longest), dtype=np.int64)
+        answers = np.zeros((len(batch), longest), dtype=bool)
+        for row, text in enumerate(batch):
+            first, length = features.offsets[text], features.length(text)
+            states[row, :length] = features.states[first : first + length]
+            tokens[row, :length] = features.tokens[first : first + length]
+            answers[row, features.answers[text] : length] = True
+        device = self._device
+        return (
+            torch.from_numpy(states).to(device, torch.bfloat16),
+            torch.from_numpy(tokens).to(device),
+            torch.from_numpy(answers).to(device),
+        )
+
+    def _save(self) -> None:
+        if self.save is None:
+            return
+        state = {
+            "network": self.network.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "best": self._best,
+            "step": self._step,
+            "since_best": self._since_best,
+            "seconds": self.seconds,
+            "validations": [(step, asdict(found)) for step, found in self.validations],
+            "options": asdict(self.options),
+        }
+        made = self.save.with_name(self.save.name + ".writing")
+        try:
+            torch.save(state, made)
+            os.replace(made, self.save)
+        except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+            made.unlink(missing_ok=True)
+            raise ModelError(
+                f"the state of the training cannot be written to {self.save}: {error}"
+            ) from error
+
+    def _resume(self) -> None:
+        """Go on from the last save, if there is one."""
+        if self.save is None or not self.save.exists():
+            return
+        try:
+            state: dict[str, Any] = torch.load(self.save, weights_only=True)
+            self.network.load_state_dict(state["network"])
+            self._optimizer.load_state_dict(state["optimizer"])
+        except Exception as error:
+            raise ModelError(
+                f"{self.save} is not the state of this training: {error}", hint="Remove it to start again."
+            ) from error
+        self._best, self._step = state["best"], state["step"]
+        self._since_best, self.seconds = state["since_best"], state["seconds"]
+        self.validations = [(step, Validation(**found)) for step, found in state["validations"]]

@@ -1,0 +1,37 @@
+"""VocabTrim: let a drafter propose only the tokens that texts have most often.
+
+Why: the output layer is often the larger part of a drafter's work, and most tokens never come.
+What: the drafter's weights do not change, since it scores tokens with the model's own output rows. Verification does
+not change either, so texts stay the same.
+Source: Goel et al. 2025 (VocabTrim).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from structgen.errors import OptionError
+from structgen.speculative.learned import DraftWeights
+
+from .texts import Text
+
+__all__ = ["trimmed"]
+
+
+def trimmed(weights: DraftWeights, texts: Sequence[Text], most: int) -> DraftWeights:
+    """Return the weights with the `most` tokens that answers have most often, of those that they list."""
+    if most < 1:
+        raise OptionError(f"a drafter proposes at least one token, not {most}")
+    counts = Counter(token for text in texts for token in text.answer)
+    listed = set(weights.token_ids.tolist())
+    kept = [token for token, _ in counts.most_common() if token in listed][:most]
+    if not kept:
+        raise OptionError(
+            "the texts have none of the tokens that the drafter may propose",
+            hint="Give texts that `structgen draft train` has collected with this model.",
+        )
+    return replace(weights, token_ids=np.array(sorted(kept), dtype=np.int64))

@@ -1,0 +1,178 @@
+"""Training of drafters: texts and states on disk, a drafter that learns one text, and what may go wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from structgen.draft_training.features import compute_features, load_features  # noqa: E402
+from structgen.draft_training.recipes import Recipe, layers_read, train_drafter  # noqa: E402
+from structgen.draft_training.texts import Request, Text, collect_texts, read_texts  # noqa: E402
+from structgen.draft_training.training import TrainingOptions, most_frequent_tokens  # noqa: E402
+from structgen.errors import ModelError, OptionError  # noqa: E402
+from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
+from structgen.models.hugging_face import HuggingFaceModel  # noqa: E402
+from structgen.speculative import Fixed, Speculation  # noqa: E402
+from structgen.speculative.learned import load_drafter, save_weights  # noqa: E402
+from tests.models.tiny import SIZE, tiny_model  # noqa: E402
+from tests.speculative.tiny_sessions import VOCABULARY  # noqa: E402
+
+
+class Tiny(HuggingFaceModel):
+    """A tiny model without a tokenizer."""
+
+    def __init__(self) -> None:
+        self.model = tiny_model("llama")
+        self.vocabulary = VOCABULARY
+        self.context_length = 256
+
+
+def requests() -> Iterator[Request]:
+    rng = np.random.default_rng(0)
+    while True:
+        yield Request([int(i) for i in rng.integers(2, SIZE, size=6)], kind="text", most=12)
+
+
+def some_texts(count: int = 8) -> list[Text]:
+    rng = np.random.default_rng(1)
+    return [
+        Text([3, 4, int(index)], [int(i) for i in rng.integers(2, SIZE, size=10 + index)], "text", 0.0)
+        for index in range(2, 2 + count)
+    ]
+
+
+def test_texts_are_the_models_own_and_a_collection_resumes(tmp_path: Path) -> None:
+    model, path = Tiny(), tmp_path / "texts.jsonl"
+    whole = collect_texts(model, requests(), path, tokens=100, batch=4)
+    assert sum(len(text.answer) for text in whole) >= 100
+    assert read_texts(path) == whole
+    greedy = next(text for text in whole if text.temperature == 0)
+    (again,) = generate_tokens(
+        model, [greedy.prompt], [None], SamplingOptions(temperature=0.0, max_tokens=12)
+    )
+    assert greedy.answer[: len(again.tokens)] == again.tokens
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:4]) + lines[4][:20])  # interrupted in the fifth line
+    assert read_texts(path) == whole[:4]
+    assert collect_texts(model, requests(), path, tokens=100, batch=4) == whole
+    path.write_text('{"prompt": [1]}\n')
+    with pytest.raises(ModelError, match="line 1 is not a text"):
+        read_texts(path)
+    with pytest.raises(OptionError, match="tokens is 0"):
+        collect_texts(model, requests(), path, tokens=0)
+
+
+def test_states_are_those_of_a_plain_pass(tmp_path: Path) -> None:
+    model, texts = Tiny(), some_texts()
+    features = compute_features(model, texts, tmp_path, (0, 1, 2), most_bytes=1 << 20)
+    assert len(features) == len(texts) and features.layers == (0, 1, 2)
+    for index, text in enumerate(texts):
+        tokens = [*text.prompt, *text.answer]
+        first, end = features.offsets[index], features.offsets[index + 1]
+        assert features.tokens[first:end].tolist() == tokens
+        assert features.answers[index] == len(text.prompt)
+        with torch.inference_mode():
+            output = model.model(input_ids=torch.tensor([tokens]), output_hidden_states=True)
+        wanted = torch.stack([output.hidden_states[layer][0] for layer in (0, 1, 2)], dim=1)
+        np.testing.assert_allclose(features.states[first:end], wanted, rtol=5e-3, atol=5e-3)
+
+
+def test_states_are_kept_within_a_budget_and_not_mixed_up(tmp_path: Path) -> None:
+    model, texts = Tiny(), some_texts()
+    per_token = 2 * 2 * 32
+    features = compute_features(model, texts, tmp_path / "few", (1, 2), most_bytes=40 * per_token)
+    assert 1 <= len(features) < len(texts) and len(features.tokens) <= 40
+    assert len(compute_features(model, texts, tmp_path / "few", (1, 2), most_bytes=40 * per_token)) == len(
+        features
+    )
+    with pytest.raises(ModelError, match="other layers"):
+        compute_features(model, texts, tmp_path / "few", (0, 2), most_bytes=40 * per_token)
+    with pytest.raises(ModelError, match="other texts"):
+        compute_features(model, texts[1:], tmp_path / "few", (1, 2), most_bytes=40 * per_token)
+    with pytest.raises(OptionError, match="no text whose states fit"):
+        compute_features(model, texts, tmp_path / "none", (1, 2), most_bytes=per_token)
+    with pytest.raises(ModelError, match="no complete states"):
+        load_features(tmp_path / "none")
+
+
+OPTIONS = TrainingOptions(
+    epochs=150,
+    minutes=2,
+    batch=3,
+    held_out=0.1,
+    patience=1000,
+    validations=1,
+    learning_rate=3e-3,
+    loss="cross-entropy",
+)
+
+
+def repeated(tmp_path: Path) -> tuple[Tiny, Any]:
+    """One text, several times: the share that is set apart is the text, too."""
+    model = Tiny()
+    (answer,) = generate_tokens(
+        model, [[5, 6, 7]], [None], SamplingOptions(temperature=1.0, seed=3, max_tokens=40)
+    )
+    texts = [Text([5, 6, 7], answer.tokens, "text", 1.0)] * 10
+    return model, compute_features(model, texts, tmp_path / "states", layers_read(model), most_bytes=1 << 20)
+
+
+@pytest.mark.parametrize("kind", ["eagle", "medusa", "hydra"])
+def test_a_drafter_learns_one_text_and_then_drafts_it(kind: str, tmp_path: Path) -> None:
+    model, features = repeated(tmp_path)
+    weights, training = train_drafter(model, features, Recipe(kind, 64, OPTIONS))
+    assert training.validations[0][1].right[0] < 0.5
+    assert training.validations[-1][1].right[2] > 0.9
+    save_weights(weights, tmp_path / "weights")
+    drafter = load_drafter(tmp_path / "weights", least=0.0, most=3)
+    speculation = Speculation([drafter], controller=Fixed(3))
+    options = SamplingOptions(temperature=1.0, seed=3, max_tokens=40)
+    (plain,) = generate_tokens(model, [[5, 6, 7]], [None], options)
+    (drafted,) = generate_tokens(model, [[5, 6, 7]], [None], options, drafting=speculation.start(model))
+    assert drafted.tokens == plain.tokens
+    assert drafted.accepted_tokens > 0.85 * drafted.drafted_tokens > 0
+
+
+def test_an_interrupted_training_goes_on(tmp_path: Path) -> None:
+    model, features = repeated(tmp_path)
+    save = tmp_path / "state"
+    short = dataclasses.replace(OPTIONS, epochs=6)
+    whole, _ = train_drafter(model, features, Recipe("eagle", 64, short), save=tmp_path / "other")
+    half = dataclasses.replace(OPTIONS, epochs=3)
+    _, first = train_drafter(model, features, Recipe("eagle", 64, half), save=save)
+    _, second = train_drafter(model, features, Recipe("eagle", 64, short), save=save, resume=True)
+    assert len(second.validations) == 2 * len(first.validations)
+    assert set(whole.tensors) == set(second.network.state_dict())
+    save.write_bytes(b"no state")
+    with pytest.raises(ModelError, match="not the state of this training"):
+        train_drafter(model, features, Recipe("eagle", 64, short), save=save, resume=True)
+
+
+def test_numbers_that_are_not_finite_end_the_training(tmp_path: Path) -> None:
+    model, features = repeated(tmp_path)
+    states = np.array(features.states)
+    states[:] = np.nan
+    broken = dataclasses.replace(features, states=states)
+    with pytest.raises(ModelError, match="the loss is nan"):
+        train_drafter(model, broken, Recipe("eagle", 64, OPTIONS))
+
+
+def test_the_tokens_that_may_be_drafted_are_the_most_frequent_of_answers(tmp_path: Path) -> None:
+    texts = [Text([3] * 5, [7, 7, 8, 9, 9, 9, 10], "text", 0.0)] * 2
+    features = compute_features(Tiny(), texts, tmp_path, (2,), most_bytes=1 << 20)
+    assert most_frequent_tokens(features, 2).tolist() == [7, 9]
+    assert most_frequent_tokens(features, 50).tolist() == [7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("field", ["epochs", "minutes", "batch", "learning_rate", "held_out"])
+def test_options_are_checked(field: str) -> None:
+    with pytest.raises(OptionError, match=field):
+        TrainingOptions(**{field: 0})
