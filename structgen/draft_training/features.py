@@ -49,6 +49,8 @@ class Features:
     """The number of tokens before the answer, for each text."""
     kinds: NDArray[np.str_]
     temperatures: NDArray[np.float64]
+    constraints: NDArray[np.str_]
+    """The constraint of each answer as JSON (`requests.constraint_of`), empty without one."""
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -226,6 +228,9 @@ def _write_index(directory: Path, texts: Sequence[Text], longest: int) -> None:
         answers=np.array([len(text.prompt) for text in texts], dtype=np.int64),
         kinds=np.array([text.kind for text in texts]),
         temperatures=np.array([text.temperature for text in texts]),
+        constraints=np.array(
+            ["" if text.constraint is None else json.dumps(text.constraint) for text in texts]
+        ),
         hidden=np.array(states_bytes // (2 * layers * count)),
     )
     os.replace(made, directory / _INDEX)

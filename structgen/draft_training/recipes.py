@@ -24,6 +24,7 @@ from structgen.speculative.learned.layers import LayerSizes
 
 from .features import Features
 from .heads import head_outputs
+from .masks import TextMasks
 from .training import Outputs, Training, TrainingOptions, most_frequent_tokens
 from .unrolling import unrolled
 
@@ -89,6 +90,7 @@ def train_drafter(
         rows,
         ids,
         recipe.options,
+        TextMasks(features, model.vocabulary, ids),
         save,
     )
     best = training.run(progress=progress, resume=resume)

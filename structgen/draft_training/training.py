@@ -31,6 +31,7 @@ from structgen.progress import ProgressBar
 
 from .features import Features
 from .losses import loss_named
+from .masks import TextMasks
 
 __all__ = ["Outputs", "Training", "TrainingOptions", "Validation", "most_frequent_tokens"]
 
@@ -109,6 +110,7 @@ class Training:
         output_rows: The rows of the model's output layer for `token_ids`, ``[tokens, hidden]``.
         token_ids: The tokens that may be drafted.
         options: How it is trained.
+        masks: The masks of texts that obey a constraint.
         save: Where its state is saved; None for nowhere.
     """
 
@@ -120,6 +122,7 @@ class Training:
     output_rows: torch.Tensor
     token_ids: NDArray[np.int64]
     options: TrainingOptions = field(default_factory=TrainingOptions)
+    masks: TextMasks | None = None
     save: Path | None = None
     validations: list[tuple[int, Validation]] = field(default_factory=list, init=False)
     """With the number of steps before each of them."""
@@ -241,6 +244,7 @@ class Training:
         if count < 1:
             return loss, np.zeros((steps, 0), dtype=bool)
         sampled = torch.arange(len(self._rows)) if counts else self._sampled(tokens)
+        allowed = self._allowed(batch, tokens.shape[1])
         rows, places = self._rows[sampled], torch.full((len(self._embeddings),), -1)
         places[self._drafted[sampled]] = torch.arange(len(sampled))
         places = places.to(self._device)
@@ -259,12 +263,28 @@ class Training:
                     last = states[:, step + 1 : step + 1 + count, -1]
                     target = last[chosen] @ rows.T
                     text = tokens[:, step + 2 : step + 2 + count][chosen]
+                mask = None
+                if allowed is not None:
+                    mask = allowed[:, step + 2 : step + 2 + count][chosen][:, sampled]
                 share = self.options.decay**step
-                loss = loss + share * self._compare(logits, target, token_ids=places[text])
+                loss = loss + share * self._compare(logits, target, token_ids=places[text], allowed=mask)
                 if counts:
+                    if mask is not None:
+                        logits = logits.masked_fill(~mask, -torch.inf)
                     guessed = self._drafted[logits.argmax(-1).cpu()]
                     hits.append(guessed == text.cpu())
         return loss, np.stack([hit.numpy() for hit in hits]) if counts else np.zeros((0, 0), dtype=bool)
+
+    def _allowed(self, batch: NDArray[np.int64], longest: int) -> torch.Tensor | None:
+        """Return which tokens the masks allow, ``[texts, positions, token_ids]``; None if no text has a constraint."""
+        found = [None if self.masks is None else self.masks.of(int(text)) for text in batch]
+        if all(mask is None for mask in found):
+            return None
+        allowed = np.ones((len(batch), longest, len(self.token_ids)), dtype=bool)
+        for row, mask in enumerate(found):
+            if mask is not None:
+                allowed[row, : len(mask)] = mask
+        return torch.from_numpy(allowed).to(self._device)
 
     def _sampled(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return the places in `token_ids` over which distributions are compared: those of the batch, and others."""

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from structgen.draft_training.features import compute_features, load_features  # noqa: E402
+from structgen.draft_training.masks import TextMasks  # noqa: E402
 from structgen.draft_training.recipes import Recipe, layers_read, train_drafter  # noqa: E402
 from structgen.draft_training.texts import Request, Text, collect_texts, read_texts  # noqa: E402
 from structgen.draft_training.training import TrainingOptions, most_frequent_tokens  # noqa: E402
@@ -176,3 +177,41 @@ def test_the_tokens_that_may_be_drafted_are_the_most_frequent_of_answers(tmp_pat
 def test_options_are_checked(field: str) -> None:
     with pytest.raises(OptionError, match=field):
         TrainingOptions(**{field: 0})
+
+
+def test_masks_are_those_of_the_constraint(tmp_path: Path) -> None:
+    model = Tiny()
+    letters = {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
+    a, b, c = (letters[letter] for letter in (b"a", b"b", b"c"))
+    end = model.vocabulary.eos_ids[0]
+    source = {"regex": "ab[abc]{2}"}
+    texts = [
+        Text([a, c], [a, b, c, c, end], "x", 0.0, source),
+        Text([a, c], [a, b, c], "x", 0.0),
+        Text([a, c], [a, c, c], "x", 0.0, source),  # which the constraint refuses
+    ]
+    features = compute_features(model, texts, tmp_path, (2,), most_bytes=1 << 20)
+    ids = np.array(sorted({a, b, c, end}))
+    masks = TextMasks(features, model.vocabulary, ids)
+    found = masks.of(0)
+    assert found is not None and masks.of(1) is None
+    allowed = [set(ids[row].tolist()) for row in found]
+    # A letter may be the name of several tokens of this vocabulary, but only the first one is listed.
+    assert allowed[:2] == [set(ids.tolist())] * 2
+    assert allowed[2:] == [{a}, {b}, {a, b, c}, {a, b, c}, {end}]
+    refused = masks.of(2)
+    assert refused is not None and refused[2].any() and not refused[4].any()
+
+
+def test_only_choices_under_a_constraint_are_learned(tmp_path: Path) -> None:
+    """Where each token is forced there is nothing to learn, and the guesses are right from the start."""
+    model = Tiny()
+    letters = {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
+    answer = [letters[bytes([byte])] for byte in b"abcdefgh"]
+    texts = [Text([5, 6, 7], answer, "x", 0.0, {"regex": "abcdefgh"})] * 10
+    features = compute_features(model, texts, tmp_path, layers_read(model), most_bytes=1 << 20)
+    options = dataclasses.replace(OPTIONS, epochs=1, loss="forward-kl")
+    _, training = train_drafter(model, features, Recipe("eagle", 64, options))
+    assert training.validations[-1][1].right == [1.0, 1.0, 1.0]
+    gradients = [parameter.grad for parameter in training.network.parameters()]
+    assert not any(gradient is not None and gradient.any() for gradient in gradients)
