@@ -7,7 +7,7 @@ texts consist of.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,10 @@ from structgen.errors import OptionError
 from structgen.speculative.learned import DraftWeights
 from structgen.speculative.learned.eagle import EagleNetwork, EagleSizes
 from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork
+from structgen.speculative.learned.kangaroo import KangarooNetwork, KangarooSizes
 from structgen.speculative.learned.layers import LayerSizes
 
+from .adapting import adapted
 from .features import Features
 from .heads import head_outputs
 from .masks import TextMasks
@@ -106,7 +108,7 @@ def train_drafter(
     return weights, training
 
 
-_Made = tuple[EagleSizes | HeadSizes, nn.Module, Outputs]
+_Made = tuple[EagleSizes | HeadSizes | KangarooSizes, nn.Module, Outputs]
 
 
 def _eagle(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
@@ -124,10 +126,16 @@ def _hydra(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
     return sizes, HeadsNetwork(sizes), _head_outputs
 
 
+def _kangaroo(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
+    sizes = KangarooSizes(replace(_layer_sizes(model), mlp=0), features.layers[0])
+    return sizes, KangarooNetwork(sizes), _kangaroo_outputs
+
+
 KINDS: dict[str, Callable[[HuggingFaceModel, Features, int], _Made]] = {
     "eagle": _eagle,
     "medusa": _medusa,
     "hydra": _hydra,
+    "kangaroo": _kangaroo,
 }
 """From a model, features and the number of steps ahead to sizes, a new network and its outputs, by kind."""
 
@@ -151,14 +159,23 @@ def _eagle_outputs(
     network: nn.Module, states: torch.Tensor, embeddings: torch.Tensor, steps: int
 ) -> Sequence[torch.Tensor]:
     assert isinstance(network, EagleNetwork)
-    return [network.output_norm(output) for output in unrolled(network, states, embeddings[:, 1:], steps)]
+    known = states[:, : states.shape[1] - steps]
+    return [network.output_norm(output) for output in unrolled(network, known, embeddings[:, 1:], steps)]
 
 
 def _head_outputs(
     network: nn.Module, states: torch.Tensor, embeddings: torch.Tensor, steps: int
 ) -> Sequence[torch.Tensor]:
     assert isinstance(network, HeadsNetwork)
-    return head_outputs(network, states[:, :, -1], embeddings)
+    return head_outputs(network, states[:, : states.shape[1] - steps, -1], embeddings)
+
+
+def _kangaroo_outputs(
+    network: nn.Module, states: torch.Tensor, embeddings: torch.Tensor, steps: int
+) -> Sequence[torch.Tensor]:
+    assert isinstance(network, KangarooNetwork)
+    output, count = network.output_norm(adapted(network, states[:, :, 0])), states.shape[1] - steps
+    return [output[:, 1 + step : 1 + step + count] for step in range(steps)]
 
 
 def _frozen(model: HuggingFaceModel, ids: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -36,8 +36,9 @@ from .masks import TextMasks
 __all__ = ["Outputs", "Training", "TrainingOptions", "Validation", "most_frequent_tokens"]
 
 Outputs = Callable[[nn.Module, torch.Tensor, torch.Tensor, int], Sequence[torch.Tensor]]
-"""From a network, states ``[texts, T, layers, hidden]``, embeddings of tokens 0 to T - 1 + steps, and a number of steps
-to the output states of each step, ``[texts, T, hidden]``. Output t of step j predicts token t + j + 2."""
+"""From a network, states at positions 0 to T - 1 + steps, ``[texts, T + steps, layers, hidden]``, embeddings of the
+tokens there, and a number of steps to the output states of each step, ``[texts, T, hidden]``. Output t of step j
+predicts token t + j + 2."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +251,7 @@ class Training:
         places = places.to(self._device)
         with torch.autocast(self._device.type, torch.bfloat16):
             outputs = self.outputs(
-                self.network, states[:, :count, self._columns], self._embeddings[tokens[:, :-1]], steps
+                self.network, states[:, :-1, self._columns], self._embeddings[tokens[:, :-1]], steps
             )
             common = answers[:, steps + 1 : steps + 1 + count] & answers[:, 2 : 2 + count]
             for step, output in enumerate(outputs):

@@ -126,7 +126,7 @@ def repeated(tmp_path: Path) -> tuple[Tiny, Any]:
     return model, compute_features(model, texts, tmp_path / "states", layers_read(model), most_bytes=1 << 20)
 
 
-@pytest.mark.parametrize("kind", ["eagle", "medusa", "hydra"])
+@pytest.mark.parametrize("kind", ["eagle", "medusa", "hydra", "kangaroo"])
 def test_a_drafter_learns_one_text_and_then_drafts_it(kind: str, tmp_path: Path) -> None:
     model, features = repeated(tmp_path)
     weights, training = train_drafter(model, features, Recipe(kind, 64, OPTIONS))
