@@ -67,6 +67,17 @@ def _add_train(actions: Any) -> None:
         default="forward-kl",
         help="what is minimised; docs/learned-drafts.md lists the losses (forward-kl)",
     )
+    add(
+        "--reference",
+        type=Path,
+        help="weights that were trained before: learn what can still be learned (AdaSPEC)",
+    )
+    add(
+        "--selected",
+        type=float,
+        default=0.4,
+        help="with --reference, the share of positions that are learned (0.4)",
+    )
     add("--batch", type=int, default=8, help="texts of a step (8)")
     add("--learning-rate", type=float, default=1e-3, help="of the first steps (0.001)")
     add("--steps-ahead", type=int, default=3, help="tokens that it learns to guess in a row (3)")
@@ -121,7 +132,7 @@ def _train(arguments: argparse.Namespace) -> int:
         from structgen.draft_training.recipes import Recipe, layers_read, train_drafter
         from structgen.draft_training.texts import collect_texts
         from structgen.draft_training.training import TrainingOptions
-        from structgen.speculative.learned import save_weights
+        from structgen.speculative.learned import load_weights, save_weights
 
     options = TrainingOptions(
         epochs=arguments.epochs,
@@ -130,9 +141,11 @@ def _train(arguments: argparse.Namespace) -> int:
         learning_rate=arguments.learning_rate,
         steps_ahead=arguments.steps_ahead,
         loss=arguments.loss,
+        selected=arguments.selected,
         seed=arguments.seed,
     )
-    recipe = Recipe(arguments.kind, arguments.vocabulary, options)
+    reference = None if arguments.reference is None else load_weights(arguments.reference)
+    recipe = Recipe(arguments.kind, arguments.vocabulary, reference, options)
     directory = arguments.directory or arguments.weights.with_name(arguments.weights.name + ".training")
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,8 @@ texts consist of.
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,6 +45,8 @@ class Recipe:
     kind: str = "eagle"
     drafted_tokens: int = 8192
     """The largest number of tokens that it may draft."""
+    reference: DraftWeights | None = None
+    """Weights of the same kind that were trained before: train on what can still be learned (AdaSPEC)."""
     options: TrainingOptions = field(default_factory=TrainingOptions)
 
 
@@ -93,6 +97,7 @@ def train_drafter(
         ids,
         recipe.options,
         TextMasks(features, model.vocabulary, ids),
+        _reference(recipe, sizes, network),
         save,
     )
     best = training.run(progress=progress, resume=resume)
@@ -108,7 +113,23 @@ def train_drafter(
     return weights, training
 
 
-_Made = tuple[EagleSizes | HeadSizes | KangarooSizes, nn.Module, Outputs]
+def _reference(recipe: Recipe, sizes: _Sizes, network: nn.Module) -> nn.Module | None:
+    """Return the reference network, with its weights."""
+    given = recipe.reference
+    if given is None:
+        return None
+    if given.kind != recipe.kind or json.dumps(given.sizes) != json.dumps(sizes.as_dict()):
+        raise OptionError(
+            "the reference drafter has another kind or other sizes than the one that is trained",
+            hint="Train it with the same options.",
+        )
+    reference = copy.deepcopy(network)
+    reference.load_state_dict(given.tensors)
+    return reference.eval().requires_grad_(False)
+
+
+_Sizes = EagleSizes | HeadSizes | KangarooSizes
+_Made = tuple[_Sizes, nn.Module, Outputs]
 
 
 def _eagle(model: HuggingFaceModel, features: Features, steps: int) -> _Made:

@@ -28,10 +28,12 @@ from torch import nn
 
 from structgen.errors import ModelError, OptionError
 from structgen.progress import ProgressBar
+from structgen.speculative.checks import check_number
 
 from .features import Features
 from .losses import loss_named
 from .masks import TextMasks
+from .selection import select
 
 __all__ = ["Outputs", "Training", "TrainingOptions", "Validation", "most_frequent_tokens"]
 
@@ -57,6 +59,8 @@ class TrainingOptions:
     """The share of texts that are set apart."""
     loss: str = "forward-kl"
     """What is minimised, see `losses`."""
+    selected: float = 0.4
+    """With a reference network: the share of positions that are learned from."""
     sampled_tokens: int = 2048
     """The tokens that distributions are compared over, for each step."""
     patience: int = 5
@@ -70,6 +74,7 @@ class TrainingOptions:
             if name not in ("seed", "loss") and not value > 0:
                 raise OptionError(f"{name} is {value!r:.40}; it must be above 0")
         loss_named(self.loss)
+        check_number("selected", self.selected)
         if not self.held_out < 1:
             raise OptionError(f"held_out is {self.held_out}; it must be below 1")
 
@@ -112,6 +117,8 @@ class Training:
         token_ids: The tokens that may be drafted.
         options: How it is trained.
         masks: The masks of texts that obey a constraint.
+        reference: A network of the same kind that was trained before. The loss then counts only the positions from
+            which `network` can still learn most (AdaSPEC, see `selection`).
         save: Where its state is saved; None for nowhere.
     """
 
@@ -124,6 +131,7 @@ class Training:
     token_ids: NDArray[np.int64]
     options: TrainingOptions = field(default_factory=TrainingOptions)
     masks: TextMasks | None = None
+    reference: nn.Module | None = None
     save: Path | None = None
     validations: list[tuple[int, Validation]] = field(default_factory=list, init=False)
     """With the number of steps before each of them."""
@@ -250,9 +258,12 @@ class Training:
         places[self._drafted[sampled]] = torch.arange(len(sampled))
         places = places.to(self._device)
         with torch.autocast(self._device.type, torch.bfloat16):
-            outputs = self.outputs(
-                self.network, states[:, :-1, self._columns], self._embeddings[tokens[:, :-1]], steps
-            )
+            inputs = states[:, :-1, self._columns], self._embeddings[tokens[:, :-1]], steps
+            outputs = self.outputs(self.network, *inputs)
+            known: Sequence[torch.Tensor] = ()
+            if self.reference is not None and not counts:
+                with torch.no_grad():
+                    known = self.outputs(self.reference, *inputs)
             common = answers[:, steps + 1 : steps + 1 + count] & answers[:, 2 : 2 + count]
             for step, output in enumerate(outputs):
                 # Only tokens of the answer, and in validations the same positions for each step.
@@ -267,8 +278,17 @@ class Training:
                 mask = None
                 if allowed is not None:
                     mask = allowed[:, step + 2 : step + 2 + count][chosen][:, sampled]
-                share = self.options.decay**step
-                loss = loss + share * self._compare(logits, target, token_ids=places[text], allowed=mask)
+                compared: dict[str, Any] = {
+                    "target_logits": target,
+                    "token_ids": places[text],
+                    "allowed": mask,
+                }
+                if known:
+                    with torch.no_grad():
+                        before = self._compare.per_position(known[step][chosen] @ rows.T, **compared)
+                        now = self._compare.per_position(logits, **compared)
+                    compared["weights"] = select(now, before, share=self.options.selected)
+                loss = loss + self.options.decay**step * self._compare(logits, **compared)
                 if counts:
                     if mask is not None:
                         logits = logits.masked_fill(~mask, -torch.inf)

@@ -129,7 +129,7 @@ def repeated(tmp_path: Path) -> tuple[Tiny, Any]:
 @pytest.mark.parametrize("kind", ["eagle", "medusa", "hydra", "kangaroo"])
 def test_a_drafter_learns_one_text_and_then_drafts_it(kind: str, tmp_path: Path) -> None:
     model, features = repeated(tmp_path)
-    weights, training = train_drafter(model, features, Recipe(kind, 64, OPTIONS))
+    weights, training = train_drafter(model, features, Recipe(kind, 64, options=OPTIONS))
     assert training.validations[0][1].right[0] < 0.5
     assert training.validations[-1][1].right[2] > 0.9
     save_weights(weights, tmp_path / "weights")
@@ -146,15 +146,15 @@ def test_an_interrupted_training_goes_on(tmp_path: Path) -> None:
     model, features = repeated(tmp_path)
     save = tmp_path / "state"
     short = dataclasses.replace(OPTIONS, epochs=6)
-    whole, _ = train_drafter(model, features, Recipe("eagle", 64, short), save=tmp_path / "other")
+    whole, _ = train_drafter(model, features, Recipe("eagle", 64, options=short), save=tmp_path / "other")
     half = dataclasses.replace(OPTIONS, epochs=3)
-    _, first = train_drafter(model, features, Recipe("eagle", 64, half), save=save)
-    _, second = train_drafter(model, features, Recipe("eagle", 64, short), save=save, resume=True)
+    _, first = train_drafter(model, features, Recipe("eagle", 64, options=half), save=save)
+    _, second = train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
     assert len(second.validations) == 2 * len(first.validations)
     assert set(whole.tensors) == set(second.network.state_dict())
     save.write_bytes(b"no state")
     with pytest.raises(ModelError, match="not the state of this training"):
-        train_drafter(model, features, Recipe("eagle", 64, short), save=save, resume=True)
+        train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
 
 
 def test_numbers_that_are_not_finite_end_the_training(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_numbers_that_are_not_finite_end_the_training(tmp_path: Path) -> None:
     states[:] = np.nan
     broken = dataclasses.replace(features, states=states)
     with pytest.raises(ModelError, match="the loss is nan"):
-        train_drafter(model, broken, Recipe("eagle", 64, OPTIONS))
+        train_drafter(model, broken, Recipe("eagle", 64, options=OPTIONS))
 
 
 def test_the_tokens_that_may_be_drafted_are_the_most_frequent_of_answers(tmp_path: Path) -> None:
@@ -211,7 +211,24 @@ def test_only_choices_under_a_constraint_are_learned(tmp_path: Path) -> None:
     texts = [Text([5, 6, 7], answer, "x", 0.0, {"regex": "abcdefgh"})] * 10
     features = compute_features(model, texts, tmp_path, layers_read(model), most_bytes=1 << 20)
     options = dataclasses.replace(OPTIONS, epochs=1, loss="forward-kl")
-    _, training = train_drafter(model, features, Recipe("eagle", 64, options))
+    _, training = train_drafter(model, features, Recipe("eagle", 64, options=options))
     assert training.validations[-1][1].right == [1.0, 1.0, 1.0]
     gradients = [parameter.grad for parameter in training.network.parameters()]
     assert not any(gradient is not None and gradient.any() for gradient in gradients)
+
+
+def test_a_reference_selects_what_is_learned(tmp_path: Path) -> None:
+    model, features = repeated(tmp_path)
+    short = dataclasses.replace(OPTIONS, epochs=2)
+    reference, _ = train_drafter(model, features, Recipe("eagle", 64, options=OPTIONS))
+    chosen, _ = train_drafter(model, features, Recipe("eagle", 64, reference, short))
+    every, _ = train_drafter(model, features, Recipe("eagle", 64, options=short))
+    all_chosen, _ = train_drafter(
+        model, features, Recipe("eagle", 64, reference, dataclasses.replace(short, selected=1.0))
+    )
+    name = "fuse.weight"
+    assert not torch.equal(chosen.tensors[name], every.tensors[name])
+    assert torch.allclose(all_chosen.tensors[name], every.tensors[name], atol=1e-4)
+    other, _ = train_drafter(model, features, Recipe("medusa", 64, options=short))
+    with pytest.raises(OptionError, match="another kind"):
+        train_drafter(model, features, Recipe("eagle", 64, other, short))
