@@ -148,6 +148,11 @@ class Result(Generic[T]):
         return self.generation.log_weight
 
     @property
+    def is_lossy(self) -> bool:
+        """Whether a lossy verifier took part in the draws (`structgen.speculative.lossy`)."""
+        return self.generation.is_lossy
+
+    @property
     def tokens(self) -> list[int]:
         """The tokens of the text."""
         return self.generation.tokens
@@ -167,6 +172,7 @@ class Result(Generic[T]):
         facts = [("tokens", f"{len(self.tokens)}, {generation.forced_tokens} of them forced")]
         for name, number in (("log probability", self.logprob), ("log weight", self.log_weight)):
             facts += [] if number is None else [(name, f"{number:.2f}")]
+        facts += [("verification", "lossy: not the model's distribution")] if self.is_lossy else []
         spent = ("prompt", "model", "constraint", "drawing", "drafting")
         facts += [
             ("seconds", f"{timing.total:.2f}: " + ", ".join(f"{n} {getattr(timing, n):.2f}" for n in spent))
@@ -185,7 +191,8 @@ class Result(Generic[T]):
 
     def __repr__(self) -> str:
         shown = brief(self.error if self.error is not None else self.value, 120)
-        return f"<Result {self.finish}: {shown}, {len(self.tokens)} tokens>"
+        lossy = ", lossy" if self.is_lossy else ""
+        return f"<Result {self.finish}: {shown}, {len(self.tokens)} tokens{lossy}>"
 
 
 def attempt_of(result: Result[Any]) -> Attempt:

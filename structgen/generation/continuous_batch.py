@@ -113,6 +113,11 @@ class ContinuousBatch:
     ) -> None:
         if min(most_rows, prompt_tokens) < 1 or patience <= 0:
             raise OptionError("most_rows, prompt_tokens and patience must be above 0")
+        if drafting is not None and drafting.is_lossy:
+            raise OptionError(
+                "a running batch takes no lossy verifier: requests of others would get another distribution",
+                hint="Use it in structgen.generate(..., speculate=...), or a Speculation with another verifier.",
+            )
         self.most_rows = most_rows
         self.counts = Counts()
         self._model = model

@@ -246,6 +246,13 @@ class StepDistribution:
         scores, ids = self._kept()
         return list(range(len(scores))) if ids is None else [int(token) for token in ids]
 
+    def allows(self, token: int) -> bool:
+        """Return whether the mask allows a token that has a positive probability before truncation."""
+        position = token if self._ids is None else int(np.searchsorted(self._ids, token))
+        if self._ids is not None and (position == len(self._ids) or self._ids[position] != token):
+            return False
+        return float(self._scores[position]) > -math.inf
+
     def exclude(self, token: int) -> None:
         """Remove a token that turned out not to be allowed; the rest is renormalised. `log_z` does not change."""
         position = token if self._ids is None else int(np.searchsorted(self._ids, token))

@@ -1,7 +1,7 @@
 """The interface between generation or samplers on one side and drafters on the other: draft tokens, and hooks.
 
 `Drafting` serves the rows of a generation, `PrefixDrafting` samplers that request distributions after prefixes.
-Invariant: drafts change the time that a text takes, and not its distribution.
+Invariant: drafts change the time that a text takes, and not its distribution, unless `Drafting.is_lossy`.
 """
 
 from __future__ import annotations
@@ -134,6 +134,12 @@ class Drafting(Protocol):
     replaces_draws: bool
     """Whether `draw` may replace the plain sampler's draw."""
 
+    is_lossy: bool
+    """Whether `draw` changes the distribution of the text."""
+
+    wants_states: bool
+    """Whether `on_states` is called. Then all trees are chains without `DraftedTokens.probes`."""
+
     probe_embeddings: Any
     """Embeddings that the model reads after `DraftedTokens.probes`, a torch tensor ``[embeddings, hidden size]``."""
 
@@ -192,6 +198,13 @@ class Drafting(Protocol):
 
     def on_logits(self, row: Row, tree: Any, logits: Any) -> None:
         """Called with the logits after the row's last token and after each node, ``[1 + nodes, vocabulary.size]``."""
+        ...
+
+    def on_states(self, row: Row, states: Any) -> None:
+        """Called with the hidden states after each node, a tensor ``[nodes, layers, hidden size]``, before draws.
+
+        None if the session keeps none.
+        """
         ...
 
     def on_probed(self, row: Row, logits: Any) -> None:

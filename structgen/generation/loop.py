@@ -231,6 +231,9 @@ class _Loop:
         forked = not all(tree.is_chain and not tree.probes for tree in trees)
         for index, (row, tree) in enumerate(zip(active, trees, strict=True)):
             with failing_alone(row):
+                if drafting is not None and drafting.wants_states and len(tree):
+                    keeps = capabilities_of(session).hidden_states
+                    drafting.on_states(row, session.hidden_states(index)[-len(tree) :] if keeps else None)
                 # subtle: a row may have failed while its draft was grown, with draft tokens in its matcher.
                 if row.finish is None:
                     draw_along(row, scores[index], tree, drafting, self.timing)
@@ -359,6 +362,7 @@ def generation_of(row: Row, timing: Timing) -> Generation:
         drafted_tokens=row.drafted_tokens,
         accepted_tokens=row.accepted_tokens,
         steered=row.steered,
+        is_lossy=row.is_lossy,
         retries=row.retries,
         unproven=row.unproven,
         monitors=row.monitor_report,

@@ -13,7 +13,8 @@ the probability that the mask allows at the sampling temperature (at temperature
 min-p. So for sampling without these three, exp(log_weight) is exactly the importance weight of the draw for the model's
 distribution conditioned on the constraint. Forced tokens and the end-of-sequence token count as steps. Both are None if
 a step was not scored (`exact_weight=False`). `log_weight` is also None if the allowed probability is not known: after a
-step back from a dead end, and if closing within the budget removed a token.
+step back from a dead end, and if closing within the budget removed a token. After lossy verification (`is_lossy`) it
+is None as well: the text was not drawn from the masked distribution. `logprob` then still is the model's.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ class Generation:
     """The number of draft tokens that were drawn: each saved a forward pass."""
     steered: bool = False
     """Whether closing within the budget removed a token that was drawn."""
+    is_lossy: bool = False
+    """Whether a lossy verifier took part in the draws, so that the text has another distribution than the model's."""
     retries: int = 0
     """The number of steps back from dead ends."""
     unproven: int = 0

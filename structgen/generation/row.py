@@ -119,6 +119,8 @@ class Row:
         """Tokens of the prompt that were not read, because an earlier prompt began with them."""
         self.drafted_tokens = self.accepted_tokens = 0
         self.retries = 0
+        self.is_lossy = False
+        """Whether a lossy verifier took part in a draw."""
         self.scores = RowScores(vocabulary.size)
         self.steered = False
         self.error: StructgenError | None = None
@@ -220,9 +222,9 @@ class Row:
 
     @property
     def log_weight(self) -> float | None:
-        """The sum of log Z; None if a step was not scored or its allowed probability is not known."""
+        """The sum of log Z; None if a step was not scored, its allowed probability is not known or it is lossy."""
         steps = self.scores.complete_steps(self._has_end)
-        if steps is None or self.retries or self.steered or self._judge is not None:
+        if steps is None or self.retries or self.steered or self._judge is not None or self.is_lossy:
             return None  # tokens that were not drawn may be refused, too, so Z is not known
         return sum(step[1] for step in steps)
 

@@ -2,7 +2,8 @@
 
 What: a row draws position after position, as without drafts, as long as the drawn token is a node of the tree. The
 logits after each node are known, so these draws need no forward pass.
-Invariant: the tokens are those that the row would draw without drafts from the same logits.
+Invariant: the tokens are those that the row would draw without drafts from the same logits, or have their distribution.
+A lossy verifier (`Drafting.is_lossy`) gives them another one.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ def draw_along(row: Row, scores: Any, tree: DraftedTokens, drafting: Drafting | 
         allowed = row.allowed()
         masked = clock()
         held = len(row.tokens)
-        verified = drafting is not None and drafting.replaces_draws and row.options.speculate
-        choose = _choice(drafting, row, node) if drafting is not None and verified else None
+        choose = None
+        if drafting is not None and drafting.replaces_draws and row.options.speculate:
+            choose = _choice(drafting, row, node)
+            row.is_lossy = row.is_lossy or drafting.is_lossy
         row.draw(scores[node + 1], allowed, choose)
         drawn = clock()
         timing.constraint += masked - before

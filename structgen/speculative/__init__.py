@@ -1,6 +1,7 @@
 """Speculative decoding: cheap drafters propose tokens, the model reads them in one forward pass, a verifier accepts.
 
-The output has the distribution of drawing one token after another; by default it is the same text.
+The output has the distribution of drawing one token after another; by default it is the same text. Only lossy
+verifiers, which have to be allowed, change the distribution.
 
     from structgen.speculative import Speculation, ForcedBytes, TriGrams, Recursive
 
@@ -11,6 +12,7 @@ from .controllers import Confidence, Controller, Costs, Fixed, Goodput
 from .defaults import speculation_of
 from .drafters import Context, Copying, Drafter, ForcedBytes, Proposal, RowDrafter, Start, TokenLookup
 from .guarded import SpeculationWarning
+from .lossy import Judge, LossyVerifier, TypicalAcceptance
 from .model_drafters import DraftModel, LayerSkip
 from .recycling import LogitNGrams, SuffixStore, TokenRecycling, TriGrams
 from .sampled import Sampled
@@ -31,9 +33,11 @@ __all__ = [
     "ForcedBytes",
     "Goodput",
     "GreedyTransport",
+    "Judge",
     "KSeq",
     "LayerSkip",
     "LogitNGrams",
+    "LossyVerifier",
     "Match",
     "Outcome",
     "Proposal",
@@ -48,6 +52,7 @@ __all__ = [
     "TokenLookup",
     "TokenRecycling",
     "TriGrams",
+    "TypicalAcceptance",
     "Verifier",
     "speculation_of",
 ]

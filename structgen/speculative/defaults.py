@@ -18,6 +18,7 @@ from structgen.protocols import is_language_model
 from .drafters import Start
 from .generation_drafts import GenerationDrafts
 from .guarded import SpeculationWarning
+from .lossy import is_lossy
 from .sampler_drafts import SamplerDrafts
 from .speculation import Speculation
 
@@ -85,7 +86,7 @@ def sampler_drafts_of(
     speculation.check_vocabulary(model)
     start = Start(tuple(prompt), model.vocabulary, matcher.constraint, temperature, model)
     is_explicit = speculate is not True
-    if is_explicit and speculation.verifier.drafted != "any":
+    if is_explicit and (speculation.verifier.drafted != "any" or is_lossy(speculation.verifier)):
         warnings.warn(
             f"samplers draw as they do without drafts; {type(speculation.verifier).__name__} is not used",
             SpeculationWarning,

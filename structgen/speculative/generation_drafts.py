@@ -1,9 +1,9 @@
 """The drafts of one generation: grow a tree for each row, cut it, verify it, learn from the result.
 
-Invariant: the output has the distribution of drawing without drafts; with `Match` it is the same text. Other verifiers
-accept draws from a distribution. For these, what was drawn at a node must not decide whether the node is read:
-otherwise good draws would count and bad ones be repeated. So the number of nodes is decided node by node, before the
-children of a node are drawn.
+Invariant: the output has the distribution of drawing without drafts; with `Match` it is the same text. Only lossy
+verifiers (`lossy`) change the distribution. Other verifiers accept draws from a distribution. For these, what was drawn
+at a node must not decide whether the node is read: otherwise good draws would count and bad ones be repeated. So the
+number of nodes is decided node by node, before the children of a node are drawn.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .controllers import Costs
 from .drafters import CONTEXT, Context, RowDrafter, Start
 from .growth import MIN_CHANCE, Chances, DraftsLeft, GrownTree, grow_tree
 from .guarded import BUILT_IN, UNSUPPORTED, Guarded, GuardedLearner, SpeculationWarning, hidden_layers_of
+from .lossy import LossyVerifier, is_lossy
 from .probing import Probing
 from .sampled import Draws, WrongDrafts, grow_sampled_tree
 from .trees import DraftTree
@@ -70,6 +71,8 @@ class _Row:
     grown_at: tuple[int, int] = (-1, 0)
     """The number of the row's tokens, and of its steps back, when the tree was grown."""
     grown: GrownTree = field(default_factory=lambda: GrownTree(DraftTree()))
+    states: Any = None
+    """The hidden states after each node, as `Drafting.on_states` gave them."""
 
 
 class GenerationDrafts:
@@ -96,8 +99,17 @@ class GenerationDrafts:
         is_built_in = all(type(drafter).__module__ in BUILT_IN for drafter in speculation.drafters)
         self._growth_lock: Any = nullcontext() if is_built_in and not self._learners else speculation.lock
         self.wants_logits = bool(self._learners)
-        self.replaces_draws = speculation.verifier.drafted != "any"
-        self.hidden_layers = hidden_layers_of(speculation.drafters, model)
+        self.is_lossy = is_lossy(speculation.verifier)
+        self._draws_children = speculation.verifier.drafted != "any"
+        self.replaces_draws = self._draws_children or self.is_lossy
+        self.hidden_layers = hidden_layers_of([*speculation.drafters, speculation.verifier], model)
+        self._verifier_layers = hidden_layers_of([speculation.verifier], model)
+        self.wants_states = hasattr(speculation.verifier, "hidden_layers")
+        if self.wants_states and not self._verifier_layers:
+            raise OptionError(
+                f"{type(speculation.verifier).__name__} reads hidden states, and this model keeps none",
+                hint="Models of structgen.load(...) do; other models need `layer_count`.",
+            )
         self._probing = Probing.of(speculation.drafters, model)
         self.probe_embeddings = None if self._probing is None else self._probing.embeddings
 
@@ -124,7 +136,8 @@ class GenerationDrafts:
             ]
             written = [len(row.tokens) for row in rows]
             leads = [length - min(written) for length in written]
-            probing = self._probing if probes and trees and self._is_probing() else None
+            reads_probes = probes and trees and not self.wants_states
+            probing = self._probing if reads_probes and self._is_probing() else None
             self._cut(rows, grown, [len(row.pending) for row in rows], costs, leads, probing)
         self._drafting += time.perf_counter() - before
         return [grown_tree.tree for grown_tree in grown]
@@ -185,7 +198,7 @@ class GenerationDrafts:
         """Cut the trees to what the next pass reads, and add embeddings and padding."""
         if not any(pending):
             kept = [0] * len(rows)  # a token can be drawn before the next pass
-        elif self.replaces_draws:
+        elif self._draws_children:
             kept = [len(grown_tree.tree) for grown_tree in grown]  # decided while the trees grew
         else:
             extra = 0 if probing is None else probing.ends * len(probing.embeddings)
@@ -209,11 +222,41 @@ class GenerationDrafts:
     def draw(self, row: Row, node: int, distribution: StepDistribution, uniform: float) -> int | None:
         """Draw the token at a node with the verifier; None if no children were drawn there."""
         known = self._rows.get(row)
+        verifier: Any = self._all.verifier
+        if known is not None and self.is_lossy:
+            return self._accepted(verifier, known, node, distribution)
         sampled = None if known is None else known.grown.sampled.get(node)
         if sampled is None:
             return None
         target = distribution.over(self._vocabulary.size)
-        return self._all.verifier.outcome(target, sampled.distribution, sampled.tokens).draw(uniform)
+        token: int = verifier.outcome(target, sampled.distribution, sampled.tokens).draw(uniform)
+        return token
+
+    def _accepted(
+        self, verifier: LossyVerifier, known: _Row, node: int, distribution: StepDistribution
+    ) -> int | None:
+        """Return the child of a node that a lossy verifier accepts. It sees no child that the mask excludes."""
+        tree = known.grown.tree
+        nodes = [
+            child
+            for child in range(len(tree) - tree.padding)
+            if tree.parents[child] == node and distribution.allows(tree.tokens[child])
+        ]
+        if not nodes:
+            return None
+        target = distribution.over(self._vocabulary.size)
+        states = None if known.states is None else known.states[nodes]
+        token = verifier.accept(target, [tree.tokens[child] for child in nodes], states)
+        if token is not None and token not in (tree.tokens[child] for child in nodes):
+            raise OptionError(f"{type(verifier).__name__} accepted token {token!r:.40}, which is not a child")
+        return token
+
+    def on_states(self, row: Row, states: Any) -> None:
+        """See `Drafting.on_states`."""
+        known = self._rows.get(row)
+        if known is not None:
+            layers = [self.hidden_layers.index(layer) for layer in self._verifier_layers]
+            known.states = None if states is None else states[:, layers]
 
     def on_probed(self, row: Row, logits: Any) -> None:
         """See `Drafting.on_probed`."""
@@ -342,12 +385,12 @@ class GenerationDrafts:
         context.hidden = hidden
         if known.probed_at == row.retries:  # otherwise the row stepped back and has other tokens
             context.probed = known.probed
-        if row.options.noise == "gumbel" and row.options.effective_temperature and not self.replaces_draws:
+        if row.options.noise == "gumbel" and row.options.effective_temperature and not self._draws_children:
             context.noise = lambda ids: row.noise_at(len(context.tokens) - len(row.prompt))(ids)
         branching = self._all.branching and trees
         depth = min(self._all.depth, most)
         parts = (context, known.drafters, known.chances, self._eos)
-        if self.replaces_draws:
+        if self._draws_children:
             known.grown = self._sampled(row, parts, most, depth, branching, costs)
         else:
             least = self._all.min_chance

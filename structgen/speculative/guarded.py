@@ -129,14 +129,14 @@ class DrafterRecord:
         return f"{self.name}: {'; '.join(parts)}"
 
 
-def hidden_layers_of(drafters: Sequence[Drafter], model: LanguageModel) -> tuple[int, ...]:
-    """Return the layers whose hidden states some of the drafters read. A drafter may declare none."""
+def hidden_layers_of(readers: Sequence[object], model: LanguageModel) -> tuple[int, ...]:
+    """Return the layers whose hidden states some drafters or verifiers read. They may declare none."""
     count = layer_count_of(model)
     if count is None:
         return ()
     wanted: set[int] = set()
-    for drafter in drafters:
-        layers = getattr(drafter, "hidden_layers", ())
+    for reader in readers:
+        layers = getattr(reader, "hidden_layers", ())
         wanted.update(layers(count) if callable(layers) else layers)
     return tuple(sorted(layer for layer in wanted if 0 <= layer <= count))
 

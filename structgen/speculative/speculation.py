@@ -22,6 +22,7 @@ from .drafters import Copying, Drafter, ForcedBytes, RowDrafter, Start, TokenLoo
 from .generation_drafts import GenerationDrafts
 from .growth import Chances, Tallies
 from .guarded import DrafterRecord, start_guarded
+from .lossy import LossyVerifier, check_is_allowed, is_lossy
 from .recycling import SuffixStore
 from .verifiers import Match, Verifier
 
@@ -47,6 +48,8 @@ class Speculation:
         branching: Whether to draft trees instead of chains, if the session reads trees.
         depth: The largest number of tokens of a draft path.
         width: The number of children drawn at a node, if the verifier accepts several.
+        allow_lossy: Whether the verifier may change the distribution of the texts (`TypicalAcceptance`, `Judge`). The
+            constraint holds. Generations say so (`is_lossy`), and have no log weight.
 
     Raises:
         OptionError: An argument is not valid.
@@ -55,19 +58,21 @@ class Speculation:
     def __init__(
         self,
         drafters: Sequence[Drafter] | None = None,
-        verifier: Verifier | None = None,
+        verifier: Verifier | LossyVerifier | None = None,
         controller: Controller | None = None,
         *,
         branching: bool = False,
         depth: int = 20,
         width: int = 3,
+        allow_lossy: bool = False,
     ) -> None:
         self.drafters: tuple[Drafter, ...] = _drafters(drafters)
-        self.verifier: Verifier = Match() if verifier is None else verifier
+        self.verifier: Verifier | LossyVerifier = Match() if verifier is None else verifier
         self.controller: Controller = Goodput() if controller is None else controller
         self.branching = branching
         self.depth = depth
         self.width = width
+        self.allow_lossy = allow_lossy
         self.costs = Costs()
         self.chances: dict[bool | str, Chances] = {True: Chances(), False: Chances()}
         """By constrained rows (True), free rows (False), and each sampler's name."""
@@ -87,6 +92,7 @@ class Speculation:
     def start(self, model: Any, *, warns: bool = True) -> GenerationDrafts:
         """Return the drafts of one generation. `warns`: whether to warn if the session cannot have any."""
         self.check_vocabulary(model)
+        check_is_allowed(self.verifier, allow_lossy=self.allow_lossy)  # it may have been replaced
         return GenerationDrafts(self, model, warns=warns)
 
     def start_row_drafters(self, start: Start) -> list[RowDrafter]:
@@ -147,6 +153,9 @@ class Speculation:
             + (f" ({accepted / drafted:.0%})" if drafted else "")
             + f"; no draft in {counts['without']} of {counts['steps']} steps"
         ]
+        if is_lossy(self.verifier):
+            name = type(self.verifier).__name__
+            lines.append(f"lossy: tokens accepted by {name} do not have the model's distribution")
         if counts["unsupported"]:
             lines.append(f"{counts['unsupported']} generations without drafts: the session cannot be cropped")
         lines += [str(record) for record in self.records if record.seconds or record.failed]
@@ -207,10 +216,11 @@ def _check(speculation: Speculation) -> None:
             )
         if not hasattr(drafter, "start"):
             raise OptionError(f"a drafter has a method `start`; this is {a_kind(drafter)}")
-    if not isinstance(speculation.branching, bool):
-        raise OptionError(f"branching is {speculation.branching!r:.40}; it must be True or False")
+    for name in ("branching", "allow_lossy"):
+        if not isinstance(getattr(speculation, name), bool):
+            raise OptionError(f"{name} is {getattr(speculation, name)!r:.40}; it must be True or False")
     for name, value, method in (
-        ("verifier", speculation.verifier, "outcome"),
+        ("verifier", speculation.verifier, "accept" if is_lossy(speculation.verifier) else "outcome"),
         ("controller", speculation.controller, "keep"),
     ):
         if isinstance(value, type):
@@ -223,6 +233,14 @@ def _check(speculation: Speculation) -> None:
         raise OptionError(
             f"the verifier {type(speculation.verifier).__name__} has no `drafted`",
             hint='State which drafts it is exact for: "any", "one", "distinct", "independent" or "greedy".',
+        )
+    check_is_allowed(speculation.verifier, allow_lossy=speculation.allow_lossy)
+    if is_lossy(speculation.verifier) and speculation.verifier.drafted != "any":
+        raise OptionError('a lossy verifier has drafted = "any"')
+    if speculation.branching and hasattr(speculation.verifier, "hidden_layers"):
+        raise OptionError(
+            f"{type(speculation.verifier).__name__} reads hidden states, which nodes of a tree do not have yet",
+            hint="Use branching=False.",
         )
     for name, number in (("depth", speculation.depth), ("width", speculation.width)):
         check_whole(name, number)
