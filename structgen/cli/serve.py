@@ -147,6 +147,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a learned drafter, which makes the same answers faster: structgen draft",
     )
     parser.add_argument(
+        "--learn", action="store_true", help="let the drafter learn from the answers of all users, in memory"
+    )
+    parser.add_argument(
         "--cors-origins",
         metavar="ORIGIN",
         action="append",
@@ -246,6 +249,8 @@ def _settings(arguments: argparse.Namespace) -> ServerSettings:
         chosen["default_tokens"] = min(ServerSettings.default_tokens, chosen["max_tokens"])
     origins = [origin.strip() for given in arguments.cors_origins for origin in given.split(",")]
     chosen["cors_origins"] = tuple(origin.rstrip("/") for origin in origins if origin)
+    if arguments.learn and arguments.drafter is None:
+        raise InputError("--learn needs a drafter that learns", hint="Add --drafter FILE.")
     if arguments.drafter is not None and arguments.no_speculation:
         raise InputError("--drafter and --no-speculation cannot be given together")
     chosen |= {
@@ -254,6 +259,7 @@ def _settings(arguments: argparse.Namespace) -> ServerSettings:
         "close_within_budget": arguments.close_within_budget,
         "speculate": not arguments.no_speculation,
         "drafter": arguments.drafter,
+        "drafter_learns": arguments.learn,
     }
     if arguments.tool_format is not None:
         chosen["tool_format"] = _tool_format(arguments.tool_format)

@@ -35,7 +35,7 @@ from .unrolling import unrolled
 if TYPE_CHECKING:
     from structgen.models.hugging_face import HuggingFaceModel
 
-__all__ = ["KINDS", "Recipe", "layers_read", "train_drafter"]
+__all__ = ["KINDS", "Recipe", "frozen_rows", "layers_read", "outputs_of", "train_drafter"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def train_drafter(
         )
     torch.manual_seed(recipe.options.seed)
     ids = most_frequent_tokens(features, recipe.drafted_tokens)
-    embeddings, rows = _frozen(model, ids)
+    embeddings, rows = frozen_rows(model, ids)
     sizes, network, outputs = KINDS[recipe.kind](model, features, recipe.options.steps_ahead)
     network.to(embeddings.device)
     training = Training(
@@ -199,7 +199,25 @@ def _kangaroo_outputs(
     return [output[:, 1 + step : 1 + step + count] for step in range(steps)]
 
 
-def _frozen(model: HuggingFaceModel, ids: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
+_OUTPUTS: dict[str, Outputs] = {
+    "eagle": _eagle_outputs,
+    "medusa": _head_outputs,
+    "hydra": _head_outputs,
+    "kangaroo": _kangaroo_outputs,
+}
+
+
+def outputs_of(kind: str) -> Outputs:
+    """Return the outputs of a kind of network for whole texts."""
+    if kind not in _OUTPUTS:
+        raise OptionError(
+            f"drafters of the kind {kind!r:.40} are not trained here",
+            hint=f"Use one of {', '.join(_OUTPUTS)}.",
+        )
+    return _OUTPUTS[kind]
+
+
+def frozen_rows(model: HuggingFaceModel, ids: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the model's embeddings and its output rows for these tokens, in float32."""
     whole = model.model
     embeddings = whole.get_input_embeddings().weight.detach().float()

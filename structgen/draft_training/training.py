@@ -186,6 +186,14 @@ class Training:
         assert self._best is not None
         return self._best[1]
 
+    def learn(self, features: Features, steps: int) -> None:
+        """Train for some steps on other texts, all of them, without validations."""
+        self.features, self._texts = features, np.arange(len(features))
+        batches = self._batches(self._step)
+        for step in range(steps):
+            self._train(batches[step % len(batches)], 0.0)
+            self._step += 1
+
     @property
     def held_out(self) -> int:
         """The number of texts that are set apart."""

@@ -323,4 +323,8 @@ def _speculation(model: Any, settings: ServerSettings) -> Speculation:
 
     drafter = load_drafter(settings.drafter)
     drafter.prepare(model)  # a file for another model ends the server before it serves
-    return Speculation([*Speculation().drafters, drafter])
+    if not settings.drafter_learns:
+        return Speculation([*Speculation().drafters, drafter])
+    from structgen.draft_training.online import OnlineDrafter
+
+    return Speculation([*Speculation().drafters, OnlineDrafter(drafter)])

@@ -63,6 +63,8 @@ class ServerSettings:
     """Whether the batch reads draft tokens (`structgen.Speculation`) where that makes answers faster."""
     drafter: str | None = None
     """The file of a learned drafter (`structgen draft train`) that drafts in addition to the others."""
+    drafter_learns: bool = False
+    """Whether that drafter goes on learning from the texts of all users, in memory (`OnlineDrafter`)."""
     prefix_bytes: int = 256 << 20
     """Memory for the KV caches of earlier prompts, whose beginnings are not read again; 0 for none. Prompts are
     compared only with those of the same API key, or of the same address."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -335,6 +335,16 @@ class LearnedDrafter(ABC, Generic[_Network]):
             self._fitted = fit(self.weights, self.sizes, self._network(), model, self.acceptance)
             self._model = model
         return self._fitted
+
+    def use(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Draft with other weights of the same network from the next text on."""
+        kept = {name: tensor for name, tensor in self.weights.tensors.items() if name not in tensors}
+        self.weights = replace(self.weights, tensors={**kept, **tensors})
+        self._fitted = None
+
+    def new_network(self) -> _Network:
+        """Return a network of the drafter's sizes, without its weights."""
+        return self._network()
 
     @abstractmethod
     def _sizes_from(self, given: dict[str, Any]) -> Sizes:

@@ -1,0 +1,229 @@
+"""`OnlineDrafter`: a learned drafter that goes on learning from the texts that it drafts for.
+
+Why: requests change with time, and a drafter that was trained on other texts guesses less of the new ones.
+What: the hidden states of each text are kept when it has ended, within a bound. After every few texts the drafter's
+network is trained on some of them for a few steps, in a thread of its own. Texts that start afterwards use the new
+weights.
+Invariant: texts stay the same. If numbers are not finite, the drafter keeps the weights that it had, and stops learning
+with a warning. The buffer never exceeds its bound.
+Cost: memory of the buffer; the time of the steps, on the machine that serves. A buffer contains the tokens of users'
+texts, and weights learn from them: give each group of users that must not learn of each other a drafter of its own.
+Source: Liu et al. 2024 (Online Speculative Decoding).
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from structgen.errors import ModelError
+from structgen.speculative import Context, Proposal, RowDrafter, SpeculationWarning, Start
+from structgen.speculative.checks import check_number, check_whole
+from structgen.speculative.learned.acceptance import network_tensors
+from structgen.speculative.learned.parts import LearnedDrafter
+
+from .features import Features
+from .recipes import frozen_rows, outputs_of
+from .training import Training, TrainingOptions
+
+__all__ = ["OnlineDrafter"]
+
+_LARGEST = 65_504.0
+"""The largest float16."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A text that has ended."""
+
+    tokens: NDArray[np.int32]
+    states: NDArray[np.float16]
+    prompt: int
+
+    @property
+    def size(self) -> int:
+        return self.tokens.nbytes + self.states.nbytes
+
+
+class OnlineDrafter:
+    """Drafts with a learned drafter, and trains it on the texts that end.
+
+    Args:
+        drafter: The drafter. Its weights are replaced as it learns.
+        every: The number of texts after which it is trained.
+        steps: The number of steps each time.
+        most_bytes: The largest size of the texts and states that are kept; the oldest ones are dropped first.
+        learning_rate: Of the steps.
+        background: Whether a thread trains, so that no text waits. If not, the text that ended waits.
+    """
+
+    gives_distributions = True
+
+    def __init__(
+        self,
+        drafter: LearnedDrafter[Any],
+        *,
+        every: int = 16,
+        steps: int = 8,
+        most_bytes: int = 64 << 20,
+        learning_rate: float = 3e-4,
+        background: bool = True,
+    ) -> None:
+        check_whole("every", every, high=1_000_000)
+        check_whole("steps", steps, high=10_000)
+        check_whole("most_bytes", most_bytes, high=1 << 40)
+        check_number("learning_rate", learning_rate)
+        self.drafter, self.every, self.steps = drafter, every, steps
+        self.most_bytes, self.background = most_bytes, background
+        self.updates = 0
+        """How many times it was trained."""
+        self._options = TrainingOptions(learning_rate=learning_rate, batch=4, held_out=0.5)
+        self._buffer: deque[_Seen] = deque()
+        self._bytes = self._new = 0
+        self._failed = False
+        self._training: Training | None = None
+        self._model: Any = None
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def hidden_layers(self, layer_count: int) -> tuple[int, ...]:
+        """Return the layers that the drafter reads, and the one that the model's output layer reads."""
+        return tuple(sorted({*self.drafter.hidden_layers, layer_count}))
+
+    def start(self, start: Start) -> RowDrafter:
+        """See `Drafter`."""
+        self._model = start.model
+        return _OnlineRow(self, self.drafter.start(start), len(start.prompt))
+
+    def add(self, tokens: Sequence[int], states: torch.Tensor, prompt: int) -> None:
+        """Keep a text that has ended; train if it is time.
+
+        Args:
+            tokens: Its tokens, prompt included.
+            states: The hidden states after them, ``[tokens, layers, hidden size]``.
+            prompt: The number of tokens of the prompt.
+        """
+        if self._failed or len(tokens) <= prompt + self._options.steps_ahead + 1:
+            return
+        half = states.float().clamp(-_LARGEST, _LARGEST).half().cpu().numpy()
+        seen = _Seen(np.array(tokens, dtype=np.int32), np.array(half), prompt)
+        with self._lock:
+            self._buffer.append(seen)
+            self._bytes += seen.size
+            while self._bytes > self.most_bytes:
+                self._bytes -= self._buffer.popleft().size
+            self._new += 1
+            is_busy = self._thread is not None and self._thread.is_alive()
+            if self._new < self.every or len(self._buffer) < 2 or is_busy:
+                return
+            self._new = 0
+            texts = list(self._buffer)
+        if not self.background:
+            self._update(texts)
+            return
+        self._thread = threading.Thread(target=self._update, args=(texts,), daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until a training in progress has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _update(self, texts: Sequence[_Seen]) -> None:
+        features = self._features(texts)
+        try:
+            if self._training is None:
+                self._training = self._started(features)
+            self._training.learn(features, self.steps)
+        except (ModelError, RuntimeError) as error:
+            self._failed = True
+            warnings.warn(f"a drafter stops learning: {error}", SpeculationWarning, stacklevel=2)
+            return
+        state = self._training.network.state_dict()
+        self.drafter.use({name: tensor.detach().float().cpu().clone() for name, tensor in state.items()})
+        self.updates += 1
+
+    def _started(self, features: Features) -> Training:
+        drafter, weights = self.drafter, self.drafter.weights
+        embeddings, rows = frozen_rows(self._model, weights.token_ids)
+        network = drafter.new_network()
+        network.load_state_dict(network_tensors(weights))
+        return Training(
+            network.to(embeddings.device),
+            outputs_of(weights.kind),
+            features,
+            drafter.hidden_layers,
+            embeddings,
+            rows,
+            weights.token_ids,
+            self._options,
+        )
+
+    def _features(self, texts: Sequence[_Seen]) -> Features:
+        count = len(texts)
+        return Features(
+            self.hidden_layers(self._model.layer_count),
+            np.concatenate([text.states for text in texts]),
+            np.concatenate([text.tokens for text in texts]),
+            np.concatenate([[0], np.cumsum([len(text.tokens) for text in texts])]),
+            np.array([text.prompt for text in texts]),
+            np.full(count, "served"),
+            np.zeros(count),
+            np.full(count, ""),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what was learned; the buffer and the thread belong to this process."""
+        options = ("drafter", "every", "steps", "most_bytes", "background", "updates")
+        return {**{name: self.__dict__[name] for name in options}, "rate": self._options.learning_rate}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        updates = state.pop("updates")
+        self.__init__(state.pop("drafter"), learning_rate=state.pop("rate"), **state)  # type: ignore[misc]
+        self.updates = updates
+
+
+class _OnlineRow(RowDrafter):
+    """The drafter's row, and the last hidden states that it saw."""
+
+    def __init__(self, owner: OnlineDrafter, row: RowDrafter, prompt: int) -> None:
+        self._owner, self._row, self._prompt = owner, row, prompt
+        self._states: torch.Tensor | None = None
+
+    @property
+    def name(self) -> str:
+        """See `RowDrafter`."""
+        return self._row.name
+
+    def propose(self, context: Context) -> Iterable[Proposal]:
+        """See `RowDrafter`."""
+        if not context.drafted and context.hidden is not None:
+            layers = self._owner.hidden_layers(self._owner._model.layer_count)
+            self._states = context.hidden.since(0, layers)
+        return self._row.propose(context)
+
+    def distribution(self, context: Context) -> NDArray[Any] | None:
+        """See `RowDrafter`."""
+        return self._row.distribution(context)
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        """See `RowDrafter`."""
+        if self._states is not None:
+            self._states = self._states[:start]
+        self._row.observe(tokens, start)
+
+    def finish(self, tokens: Sequence[int]) -> None:
+        """See `RowDrafter`."""
+        if self._states is not None:
+            # subtle: the states of the last tokens are not known, since no draft was found after them.
+            known = tokens[: len(self._states)]
+            self._owner.add(known, self._states[: len(known)], self._prompt)
+        self._row.finish(tokens)

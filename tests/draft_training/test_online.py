@@ -1,0 +1,105 @@
+"""Drafters that learn while they serve: they get better on a shifted stream, stay within bounds, and fail softly."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from structgen.draft_training.online import OnlineDrafter  # noqa: E402
+from structgen.draft_training.recipes import Recipe, train_drafter  # noqa: E402
+from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
+from structgen.speculative import Fixed, Speculation, SpeculationWarning  # noqa: E402
+from structgen.speculative.learned import Eagle  # noqa: E402
+from tests.draft_training.test_training import OPTIONS, Tiny, repeated  # noqa: E402
+
+PROMPTS = [[20 + index, 9, 30] for index in range(3)]
+
+
+def answer(model: Tiny, number: int, speculation: Speculation | None) -> Any:
+    options = SamplingOptions(temperature=0.0, max_tokens=30)
+    drafting = None if speculation is None else speculation.start(model)
+    (found,) = generate_tokens(model, [PROMPTS[number % len(PROMPTS)]], [None], options, drafting=drafting)
+    return found
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tiny, Any]:
+    model, features = repeated(tmp_path_factory.mktemp("states"))
+    weights, _ = train_drafter(
+        model, features, Recipe("eagle", 64, options=dataclasses.replace(OPTIONS, epochs=3))
+    )
+    return model, dataclasses.replace(weights, token_ids=np.arange(2, 48))
+
+
+def acceptance(model: Tiny, online: OnlineDrafter, texts: int) -> float:
+    speculation = Speculation([online], controller=Fixed(3))
+    drafted = accepted = 0
+    for number in range(texts):
+        found = answer(model, number, speculation)
+        assert found.tokens == answer(model, number, None).tokens
+        drafted, accepted = drafted + found.drafted_tokens, accepted + found.accepted_tokens
+    return accepted / drafted
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_acceptance_grows_on_a_shifted_stream(trained: tuple[Tiny, Any], background: bool) -> None:
+    model, weights = trained
+    online = OnlineDrafter(
+        Eagle(weights, least=0.0), every=3, steps=30, learning_rate=3e-3, background=background
+    )
+    before = acceptance(model, online, 3)
+    for _ in range(4):
+        acceptance(model, online, 6)
+        online.wait()
+    updates = online.updates
+    assert updates >= 3
+    assert acceptance(model, online, 3) > before + 0.1
+    online.wait()
+    assert not torch.equal(online.drafter.weights.tensors["fuse.weight"], weights.tensors["fuse.weight"])
+    again = pickle.loads(pickle.dumps(online))
+    assert again.updates >= updates and again.every == 3
+    assert acceptance(model, again, 3) > before + 0.1
+
+
+def test_the_buffer_is_bounded(trained: tuple[Tiny, Any]) -> None:
+    model, weights = trained
+    online = OnlineDrafter(Eagle(weights, least=0.0), every=1000, most_bytes=20_000)
+    for number in range(9):
+        answer(model, number, Speculation([online], controller=Fixed(3)))
+    assert 0 < online._bytes <= 20_000
+    assert online._bytes == sum(seen.size for seen in online._buffer)
+    assert len(online._buffer) < 9
+
+
+def test_numbers_that_are_not_finite_end_the_learning_only(trained: tuple[Tiny, Any]) -> None:
+    model, weights = trained
+    online = OnlineDrafter(Eagle(weights, least=0.0), every=2, background=False)
+    acceptance(model, online, 1)
+    states = torch.full((30, 2, 32), torch.nan)
+    with pytest.warns(SpeculationWarning, match="stops learning"):
+        online.add(list(range(2, 32)), states, 2)
+    assert online.updates == 0
+    assert all(torch.isfinite(tensor).all() for tensor in online.drafter.weights.tensors.values())
+    acceptance(model, online, 4)
+
+
+def test_what_was_learned_is_about_the_text_that_was_kept(trained: tuple[Tiny, Any], tmp_path: Path) -> None:
+    """The states in the buffer are those of a plain pass over the tokens there."""
+    model, weights = trained
+    online = OnlineDrafter(Eagle(weights, least=0.0), every=1000)
+    answer(model, 0, Speculation([online], controller=Fixed(3)))
+    (seen,) = online._buffer
+    assert seen.tokens[:3].tolist() == PROMPTS[0] and len(seen.tokens) > 20
+    with torch.inference_mode():
+        output = model.model(input_ids=torch.from_numpy(seen.tokens)[None].long(), output_hidden_states=True)
+    layers = online.hidden_layers(model.layer_count)
+    wanted = torch.stack([output.hidden_states[layer][0] for layer in layers], dim=1)
+    np.testing.assert_allclose(seen.states, wanted, rtol=5e-3, atol=5e-3)
