@@ -155,7 +155,7 @@ def _train(arguments: argparse.Namespace) -> int:
     shown = not arguments.quiet
     texts = collect_texts(
         model,
-        _requests(model, arguments.prompts, arguments.seed),
+        lambda first: _requests(model, arguments.prompts, arguments.seed, first),
         directory / "texts.jsonl",
         tokens=arguments.tokens,
         seed=arguments.seed,
@@ -223,10 +223,13 @@ def _model(arguments: argparse.Namespace) -> Any:
     return load_model(arguments.model, **given)
 
 
-def _requests(model: Any, prompts: Path | None, seed: int) -> Iterator[Request]:
+def _requests(model: Any, prompts: Path | None, seed: int, first: int = 0) -> Iterator[Request]:
+    """Return the requests after the first ones: those of a file, or those that the model writes."""
     from structgen.draft_training.requests import requests_of_file, written_requests
 
-    return written_requests(model, seed=seed) if prompts is None else requests_of_file(model, prompts)
+    if prompts is None:
+        return written_requests(model, seed=seed, first=first)
+    return itertools.islice(requests_of_file(model, prompts), first, None)
 
 
 def _figures(found: Evaluation) -> dict[str, Any]:

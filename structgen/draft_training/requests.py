@@ -110,15 +110,18 @@ _PLACE = "\N{MIDDLE DOT}"
 _MOST_ASKED = 48
 
 
-def written_requests(model: LanguageModel, *, seed: int = 0, batch: int = 32) -> Iterator[Request]:
+def written_requests(
+    model: LanguageModel, *, seed: int = 0, first: int = 0, batch: int = 32
+) -> Iterator[Request]:
     """Yield requests that the model writes itself: it continues the beginning of a user's turn.
 
     A quarter of them begin like requests for code. A model without a chat template continues the beginnings as texts.
+    Another `first` gives other requests: a collection that goes on gives the number of texts that it has.
     """
     head, tail = _turn(model)
     seen: set[tuple[int, ...]] = set()
-    rng = np.random.default_rng(seed)
-    number = 0
+    rng = np.random.default_rng((seed, first))
+    number = first
     while True:
         is_code = number % 4 == 3
         starts = [str(rng.choice(_CODE_STARTS if is_code else _STARTS)) for _ in range(batch)]

@@ -12,7 +12,7 @@ Source: Kim and Rush 2016 (training on a teacher's own texts).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -96,7 +96,7 @@ def read_texts(path: Path) -> list[Text]:
 
 def collect_texts(
     model: LanguageModel,
-    requests: Iterator[Request],
+    requests: Callable[[int], Iterator[Request]],
     path: Path,
     *,
     tokens: int,
@@ -108,7 +108,7 @@ def collect_texts(
 
     Args:
         model: The model.
-        requests: The requests. If the file has texts already, as many of them are skipped.
+        requests: From the number of texts that the file has already to the requests after those.
         path: The file.
         tokens: The number of tokens of all answers together.
         batch: The number of requests that are answered at a time.
@@ -125,10 +125,9 @@ def collect_texts(
     with ProgressBar(tokens, "texts", progress) as bar:
         bar.advance(min(done, tokens))
         _drop_broken_line(path)
-        for _ in texts:
-            next(requests, None)
+        others = requests(len(texts))
         while done < tokens:
-            asked = list(islice(requests, batch))
+            asked = list(islice(others, batch))
             if not asked:
                 break
             answered = _answers(model, asked, len(texts), seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,9 @@ class Tiny(HuggingFaceModel):
         self.context_length = 256
 
 
-def requests() -> Iterator[Request]:
-    rng = np.random.default_rng(0)
-    while True:
+def requests(first: int) -> Iterator[Request]:
+    for number in itertools.count(first):
+        rng = np.random.default_rng(number)
         yield Request([int(i) for i in rng.integers(2, SIZE, size=6)], kind="text", most=12)
 
 
@@ -52,7 +53,7 @@ def some_texts(count: int = 8) -> list[Text]:
 
 def test_texts_are_the_models_own_and_a_collection_resumes(tmp_path: Path) -> None:
     model, path = Tiny(), tmp_path / "texts.jsonl"
-    whole = collect_texts(model, requests(), path, tokens=100, batch=4)
+    whole = collect_texts(model, requests, path, tokens=100, batch=4)
     assert sum(len(text.answer) for text in whole) >= 100
     assert read_texts(path) == whole
     greedy = next(text for text in whole if text.temperature == 0)
@@ -63,12 +64,12 @@ def test_texts_are_the_models_own_and_a_collection_resumes(tmp_path: Path) -> No
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:4]) + lines[4][:20])  # interrupted in the fifth line
     assert read_texts(path) == whole[:4]
-    assert collect_texts(model, requests(), path, tokens=100, batch=4) == whole
+    assert collect_texts(model, requests, path, tokens=100, batch=4) == whole
     path.write_text('{"prompt": [1]}\n')
     with pytest.raises(ModelError, match="line 1 is not a text"):
         read_texts(path)
     with pytest.raises(OptionError, match="tokens is 0"):
-        collect_texts(model, requests(), path, tokens=0)
+        collect_texts(model, requests, path, tokens=0)
 
 
 def test_states_are_those_of_a_plain_pass(tmp_path: Path) -> None:
