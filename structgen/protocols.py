@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EarlyExit",
+    "HiddenStatesModel",
     "JudgingMatcher",
     "LanguageModel",
     "Message",
@@ -180,7 +181,7 @@ class Session(Protocol):
     def hidden_states(self, row: int, start: int = 0) -> Any:
         """Return the hidden states after the tokens of a row, those of its prompt included.
 
-        Only in sessions of `LanguageModel.start_with_hidden_states`.
+        Only in sessions of `HiddenStatesModel.start_with_hidden_states`.
 
         Args:
             row: The row.
@@ -195,7 +196,7 @@ class Session(Protocol):
     def early_exit(self, row: int, count: int, layers: int) -> EarlyExit:
         """Return the first `layers` layers of the model, to read what may follow the first `count` tokens of a row.
 
-        Only in sessions of `LanguageModel.start_with_hidden_states`. The result is valid until the session changes, and
+        Only in sessions of `HiddenStatesModel.start_with_hidden_states`. The result is valid until the session changes;
         what it reads is not added to the session.
         """
         raise _unsupported("early_exit")
@@ -225,8 +226,7 @@ def _unsupported(method: str) -> NotImplementedError:
 class LanguageModel(Protocol):
     """A model with its tokenizer.
 
-    A class that does not inherit from this protocol may omit `is_chat`, `cache_bytes_per_token`, `render_prompt`,
-    `layer_count` and `start_with_hidden_states`.
+    A class that does not inherit from this protocol may omit `is_chat`, `cache_bytes_per_token` and `render_prompt`.
     """
 
     @property
@@ -270,31 +270,35 @@ class LanguageModel(Protocol):
         """Prefill one row per prompt and return the session."""
         ...
 
+
+class HiddenStatesModel(LanguageModel, Protocol):
+    """A model whose sessions can keep hidden states, for learned drafters."""
+
     @property
-    def layer_count(self) -> int | None:
-        """The number of layers whose hidden states sessions can keep; None if they cannot."""
-        return None
+    def layer_count(self) -> int:
+        """The number of layers whose hidden states sessions can keep."""
+        ...
 
     def start_with_hidden_states(self, prompts: Sequence[Sequence[int]], layers: Sequence[int]) -> Session:
-        """Start a session that keeps the hidden states of some layers after every token, for learned drafters.
+        """Start a session that keeps the hidden states of some layers after every token.
 
         Args:
             prompts: As for `start`.
             layers: 0 for the embeddings, k for the output of the k-th layer. `layer_count` is what the output layer
                 reads, after the final norm.
         """
-        raise NotImplementedError("this model's sessions keep no hidden states: see layer_count")
+        ...
 
 
 def start_rows(model: LanguageModel, prompts: Sequence[Sequence[int]], layers: Sequence[int]) -> Session:
-    """Start a session that keeps the hidden states of `layers`, as far as the model can; see `LanguageModel.start`."""
+    """Start a session that keeps the hidden states of `layers`, if the model is a `HiddenStatesModel`."""
     if layers and layer_count_of(model) is not None:
-        return model.start_with_hidden_states(prompts, layers)
+        return cast(HiddenStatesModel, model).start_with_hidden_states(prompts, layers)
     return model.start(prompts)
 
 
 def layer_count_of(model: LanguageModel) -> int | None:
-    """Return `LanguageModel.layer_count`; None if the model's class does not declare it."""
+    """Return `HiddenStatesModel.layer_count`; None for other models."""
     count: int | None = getattr(model, "layer_count", None)
     return count
 

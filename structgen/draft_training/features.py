@@ -76,7 +76,7 @@ def compute_features(
         model: A transformers model.
         texts: The texts.
         directory: Where the states are kept.
-        layers: The layers, as in `LanguageModel.start_with_hidden_states`.
+        layers: The layers, as in `HiddenStatesModel.start_with_hidden_states`.
         most_bytes: The largest size of the states.
         longest: The largest number of tokens of a text; longer ones are cut.
         progress: Whether to show a progress bar.

@@ -35,7 +35,7 @@ def train_judge(
 
     Args:
         states: The last hidden state after each draft token, a tensor or array ``[positions, hidden size]``, as
-            `Session.hidden_states` gives it for the layer `LanguageModel.layer_count`.
+            `Session.hidden_states` gives it for the layer `HiddenStatesModel.layer_count`.
         acceptable: Labels, ``[positions]``: 1 for acceptable tokens, 0 for others.
         penalty: The factor of half the squared norm of the weights of standardised features.
         rejection_weight: The weight of a position with label 0; others have 1. A larger one accepts fewer wrong tokens.

@@ -126,7 +126,7 @@ class Drafting(Protocol):
     """Proposes draft tokens for rows. The hooks report what became of them."""
 
     hidden_layers: tuple[int, ...]
-    """The layers whose hidden states `propose` needs, as in `LanguageModel.start_with_hidden_states`."""
+    """The layers whose hidden states `propose` needs, as in `HiddenStatesModel.start_with_hidden_states`."""
 
     wants_logits: bool
     """Whether `on_logits` is called."""

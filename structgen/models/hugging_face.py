@@ -131,11 +131,11 @@ class HuggingFaceModel:
 
     @property
     def layer_count(self) -> int:
-        """See `LanguageModel.layer_count`."""
+        """See `HiddenStatesModel.layer_count`."""
         return int(self.model.config.get_text_config().num_hidden_layers)
 
     def start_with_hidden_states(self, prompts: Sequence[Sequence[int]], layers: Sequence[int]) -> Session:
-        """See `LanguageModel.start_with_hidden_states`."""
+        """See `HiddenStatesModel.start_with_hidden_states`."""
         from .session import start_session
 
         wrong = next((layer for layer in layers if not 0 <= layer <= self.layer_count), None)

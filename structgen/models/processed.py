@@ -29,6 +29,7 @@ from structgen.protocols import (
     is_chat_model,
     layer_count_of,
     rendered_prompt,
+    start_rows,
     token_cache_bytes,
 )
 from structgen.vocabulary import Vocabulary
@@ -150,12 +151,12 @@ class ProcessedModel:
 
     @property
     def layer_count(self) -> int | None:
-        """See `LanguageModel.layer_count`."""
+        """See `HiddenStatesModel.layer_count`."""
         return layer_count_of(self.model)
 
     def start_with_hidden_states(self, prompts: Sequence[Sequence[int]], layers: Sequence[int]) -> _Session:
-        """See `LanguageModel.start_with_hidden_states`. Processors change logits only."""
-        return self._processed(self.model.start_with_hidden_states(prompts, layers), len(prompts))
+        """See `HiddenStatesModel.start_with_hidden_states`. Processors change logits only."""
+        return self._processed(start_rows(self.model, prompts, layers), len(prompts))
 
     def _processed(self, session: Session, rows: int) -> _Session:
         states = [[processor.start(self.vocabulary) for processor in self.processors] for _ in range(rows)]

@@ -152,7 +152,7 @@ class Drafter(Protocol):
 
     - ``gives_distributions = True`` if its row drafters have `RowDrafter.distribution`;
     - ``hidden_layers``, the layers whose hidden states they read from `Context.hidden`, as in
-      `LanguageModel.start_with_hidden_states`: numbers, or a method from the number of layers to them;
+      `HiddenStatesModel.start_with_hidden_states`: numbers, or a method from the number of layers to them;
     - ``probe_embeddings(model)``, which returns embeddings that the model reads after the row and after nodes of its
       draft without keeping them (a torch tensor ``[embeddings, hidden size]``), and ``probe_ends``, the number of these
       nodes; the logits are in the next `Context.probed`. One drafter of a `Speculation` may have them;

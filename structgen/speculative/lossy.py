@@ -95,7 +95,7 @@ class Judge:
 
     It may accept any token that the mask allows, at temperature 0 and outside top-k, too. Where it refuses a token, the
     plain draw decides. It needs drafts without branches, and a model that keeps hidden states
-    (`LanguageModel.layer_count`). `structgen.draft_training.probes.train_judge` trains one.
+    (`HiddenStatesModel.layer_count`). `structgen.draft_training.probes.train_judge` trains one.
 
     Args:
         weight: The weights of the probe, float32 ``[hidden size]``.

@@ -28,7 +28,7 @@ class Plain(Model):
     """The tiny model, whose sessions are not counted: a count would not follow a fork."""
 
     def start_with_hidden_states(self, prompts: Any, layers: Any) -> Any:
-        """See `LanguageModel.start_with_hidden_states`."""
+        """See `HiddenStatesModel.start_with_hidden_states`."""
         return start_session(self.model, SIZE, prompts, layers)
 
 

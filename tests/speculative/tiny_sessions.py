@@ -33,7 +33,7 @@ class Model:
         return self.start_with_hidden_states(prompts, ())
 
     def start_with_hidden_states(self, prompts: Any, layers: Any) -> Any:
-        """See `LanguageModel.start_with_hidden_states`."""
+        """See `HiddenStatesModel.start_with_hidden_states`."""
         session = start_session(self.model, SIZE, prompts, layers)
         inner = session.append_scored
 

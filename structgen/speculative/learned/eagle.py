@@ -39,7 +39,7 @@ class EagleSizes:
 
     layer: LayerSizes
     hidden_layers: tuple[int, ...]
-    """The layers of the model whose states are fused, as in `LanguageModel.start_with_hidden_states`."""
+    """The layers of the model whose states are fused, as in `HiddenStatesModel.start_with_hidden_states`."""
 
     @property
     def hidden(self) -> int:

@@ -69,7 +69,7 @@ class HeadSizes:
 
     @property
     def hidden_layers(self) -> tuple[int, ...]:
-        """The layers whose states are read, as in `LanguageModel.start_with_hidden_states`."""
+        """The layers whose states are read, as in `HiddenStatesModel.start_with_hidden_states`."""
         return (self.layer,)
 
     @property

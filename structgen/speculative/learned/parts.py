@@ -58,7 +58,7 @@ class Sizes(Protocol):
 
     @property
     def hidden_layers(self) -> tuple[int, ...]:
-        """The layers whose states it reads, as in `LanguageModel.start_with_hidden_states`."""
+        """The layers whose states it reads, as in `HiddenStatesModel.start_with_hidden_states`."""
         ...
 
 
