@@ -1,7 +1,8 @@
 """Drafters that run a model: a smaller one, one with another vocabulary, or the model itself without some layers.
 
-    DraftModel   a language model of its own. With the target's vocabulary it gives its distribution at each node; with
-                 another one it drafts a text, which is split into the target's tokens
+    DraftModel   a language model of its own. With the target's vocabulary it gives its distribution at each node. With
+                 another one it drafts a text, which is split into the target's tokens, and it gives a distribution of
+                 the target's tokens through a map that is learned from the texts (`vocabulary_map`)
     LayerSkip    the target without some layers. Which ones is optimised on the way: now and then another choice reads
                  the last tokens, and replaces the current one if it would have predicted more of them
 
@@ -31,12 +32,15 @@ from structgen.vocabulary import Vocabulary
 from .checks import check_number, check_whole
 from .drafters import Context, Proposal, RowDrafter, SilentRow, Start
 from .recycling import most_probable
+from .vocabulary_map import VocabularyMap
 
 __all__ = ["DraftModel", "LayerSkip"]
 
 Array = NDArray[Any]
 _SINKS = 4
 """The number of first tokens that a window keeps: models attend to them in any text (Xiao et al. 2024)."""
+_LEARNED_TOKENS = 16
+"""The number of tokens from which a map between vocabularies learns at a time."""
 _MIN_TEMPERATURE = 0.05
 """The lowest temperature of a drafter's distribution: a greedy draft needs one, too."""
 
@@ -82,6 +86,7 @@ class DraftModel:
         """The largest number of rows that draft with it at a time; None for no bound."""
         self._rows: weakref.WeakSet[_DraftSession] = weakref.WeakSet()
         self._shared: dict[str, bool] = {}
+        self._maps: dict[str, VocabularyMap] = {}
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
@@ -94,7 +99,13 @@ class DraftModel:
                 "the draft model has another vocabulary than the model, and there is no tokenizer to translate",
                 hint="Give both a tokenizer that encodes text, or use a draft model with the same vocabulary.",
             )
-        return _OtherRow(self._session(), start, self.most)
+        return _OtherRow(self._session(), start, self.most, self.least, self._map(start.vocabulary))
+
+    def _map(self, vocabulary: Vocabulary) -> VocabularyMap:
+        name = vocabulary.fingerprint
+        if name not in self._maps:
+            self._maps = {name: VocabularyMap(self.model.vocabulary, vocabulary)}
+        return self._maps[name]
 
     def _session(self) -> _DraftSession:
         session = _DraftSession(self.model, self.window)
@@ -230,11 +241,16 @@ def _are_the_same(first: Vocabulary, second: Vocabulary) -> bool:
 
 
 class _OtherRow(RowDrafter):
-    def __init__(self, session: _DraftSession, start: Start, most: int) -> None:
+    def __init__(
+        self, session: _DraftSession, start: Start, most: int, least: float, known: VocabularyMap
+    ) -> None:
         self._drafts = session
         self._model = session.model
         self._vocabulary = start.vocabulary
-        self._most = most
+        self._most, self._least, self._map = most, least, known
+        self._temperature = max(start.temperature, _MIN_TEMPERATURE)
+        self._learned = 0
+        """The number of the row's tokens from which the map has learned."""
         self._tokens: list[int] = []
         self._text = b""
 
@@ -254,8 +270,38 @@ class _OtherRow(RowDrafter):
         tokens = self._vocabulary.encode(text) if text else None
         return (Proposal(tokens, "draft text", 0.5),) if tokens else ()
 
+    def distribution(self, context: Context) -> Array | None:
+        """Return the distribution of the next token at the row's temperature, as far as the map knows it."""
+        if context.drafted >= self._most or context.reach < self._least:
+            return None
+        if not self._follow(bytes(self._vocabulary.decode(context.tokens))):
+            return None
+
+        def draft_distribution(after: Sequence[int]) -> Array | None:
+            logits = self._drafts.logits([*self._tokens, *after])
+            if logits is None:
+                return None
+            scaled = logits[: self._model.vocabulary.size].astype(np.float64) / self._temperature
+            return np.asarray(np.exp(scaled - log_sum_exp(scaled)))
+
+        found = self._map.distribution(draft_distribution, self._least)
+        return None if found is None or not found.any() else found
+
     def observe(self, tokens: Sequence[int], start: int) -> None:
-        """Do nothing: the context has the text."""
+        """Learn how both vocabularies split the new text, every few tokens."""
+        self._learned = min(self._learned, start)
+        if not self._learned or len(tokens) - self._learned >= _LEARNED_TOKENS:
+            self._learn(tokens)
+
+    def finish(self, tokens: Sequence[int]) -> None:
+        """Learn from the rest of the text."""
+        self._learn(tokens)
+
+    def _learn(self, tokens: Sequence[int]) -> None:
+        new, self._learned = tokens[self._learned :], len(tokens)
+        encoded = self._model.vocabulary.encode(_whole_characters(bytes(self._vocabulary.decode(new))))
+        if encoded:
+            self._map.learn(new, encoded)
 
     def _follow(self, text: bytes) -> bool:
         """Extend the draft model's tokens to `text`.

@@ -271,7 +271,8 @@ def test_the_same_tokens_with_another_vocabulary(temperature: float, branching: 
     for verifier in (None, Rejection()) if not temperature else (None,):
         speculation = speculating(DraftModel(DRAFT, most=8), verifier, branching=branching)
         found = made(speculation.start(WRITER))
-        same(found, plain)
+        if verifier is None:  # others draw from the map's distribution: test_vocabulary_map
+            same(found, plain)
         assert speculation.counts["accepted"] > 5
 
 
