@@ -188,8 +188,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         from structgen.speculative import Speculation
         from structgen.speculative.learned import load_drafter
 
-    drafter = load_drafter(arguments.weights)
     model = _model(arguments)
+    drafter = load_drafter(arguments.weights, model)
     drafters = [drafter] if arguments.alone else [*Speculation().drafters, drafter]
     asked = itertools.islice(_requests(model, arguments.prompts, arguments.seed), arguments.requests)
     found = evaluate_drafters(

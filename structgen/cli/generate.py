@@ -89,7 +89,7 @@ def add_command(commands: Commands) -> None:
     group.add_argument(
         "--drafter",
         metavar="FILE",
-        help="a learned drafter, which makes the same text faster: structgen draft",
+        help="a learned drafter, which makes the same text faster: structgen draft, or a folder of Medusa or EAGLE",
     )
     parser.set_defaults(run=run)
 
@@ -138,12 +138,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _with_drafter(model: HuggingFaceModel, path: str) -> Speculation:
-    """Return the default drafters and the one of a file."""
+    """Return the default drafters and the one of a file or folder."""
     with needed("--drafter", "transformers"):
         from structgen.speculative import Speculation
         from structgen.speculative.learned import load_drafter
 
-    drafter = load_drafter(path)
+    drafter = load_drafter(path, model)
     drafter.prepare(model)
     return Speculation([*Speculation().drafters, drafter])
 

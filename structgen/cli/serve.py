@@ -144,7 +144,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--drafter",
         metavar="FILE",
-        help="a learned drafter, which makes the same answers faster: structgen draft",
+        help="a learned drafter, which makes the same answers faster: structgen draft, or a folder of Medusa or EAGLE",
     )
     parser.add_argument(
         "--learn", action="store_true", help="let the drafter learn from the answers of all users, in memory"

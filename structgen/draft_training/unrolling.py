@@ -38,9 +38,9 @@ def unrolled(
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
     outputs = []
     for step in range(steps):
-        queries, keys, values = layer.projected(
-            hidden, embeddings[:, step : step + count], layer.angles(step, count).to(states.device)
-        )
+        inputs, embedded = network.layer_inputs(hidden, embeddings[:, step : step + count])
+        angles = layer.angles(step, count).to(states.device)
+        queries, keys, values = layer.projected(inputs, embedded, angles)
         seen.append((keys.repeat_interleave(grouped, 1), values.repeat_interleave(grouped, 1)))
         queries = queries * layer.sizes.head_size**-0.5
         first = (queries @ seen[0][0].transpose(-1, -2)).masked_fill_(later, -torch.inf)
@@ -49,6 +49,6 @@ def unrolled(
         attended = weights[..., :count] @ seen[0][1]
         for index, (_, value) in enumerate(seen[1:]):
             attended = attended + weights[..., count + index, None] * value
-        hidden = layer.finished(hidden, attended.transpose(1, 2).flatten(2))
+        hidden = layer.finished(inputs, attended.transpose(1, 2).flatten(2))
         outputs.append(hidden)
     return outputs

@@ -321,7 +321,7 @@ def _speculation(model: Any, settings: ServerSettings) -> Speculation:
         return Speculation()
     from structgen.speculative.learned import load_drafter
 
-    drafter = load_drafter(settings.drafter)
+    drafter = load_drafter(settings.drafter, model)
     drafter.prepare(model)  # a file for another model ends the server before it serves
     if not settings.drafter_learns:
         return Speculation([*Speculation().drafters, drafter])

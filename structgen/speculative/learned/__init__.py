@@ -7,10 +7,12 @@
     DEL           the model's first layers alone, untrained; exit and draft length follow the context
     PromptTokens  embeddings after the text, at which the model itself predicts tokens further ahead (PPD)
 
-They need torch. `load_drafter` reads weights from a file; see `docs/learned-drafts.md`.
+They need torch. `load_drafter` reads weights from a file, or a checkpoint of another project. See
+`docs/learned-drafts.md`.
 """
 
 from .acceptance import AcceptanceHead, acceptance_head
+from .checkpoints import load_checkpoint
 from .dynamic_exit import DEL
 from .eagle import Eagle
 from .heads import Hydra, Medusa
@@ -29,6 +31,7 @@ __all__ = [
     "Medusa",
     "PromptTokens",
     "acceptance_head",
+    "load_checkpoint",
     "load_drafter",
     "load_weights",
     "save_weights",

@@ -4,6 +4,8 @@ What: at a position the layer reads the model's hidden states of several depths,
 the next token. Its output stands for the hidden state there: through the model's own output layer, cut to the tokens
 that texts consist of, it gives the distribution of the token after that. For the next draft token the output takes the
 place of the fused states.
+Options, each a size: one state that is fused with the embedding (EAGLE-1 and -2), norms, biases, and embeddings or an
+output layer of the drafter's own (EAGLE-3).
 Invariant: the KV cache holds the positions that the model has read, and what was drafted after them only until the next
 draft. So drafts depend on the row's tokens alone, not on how it was cropped or drafted before.
 Cost: for each row and step one pass of the layer over the tokens that the model has read, and one for each node from
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -40,6 +42,26 @@ class EagleSizes:
     layer: LayerSizes
     hidden_layers: tuple[int, ...]
     """The layers of the model whose states are fused, as in `HiddenStatesModel.start_with_hidden_states`."""
+    input_norms: Literal["each", "all", "none"] = "each"
+    """What is normed before states are fused: the state of each layer, all of them as one vector, or nothing."""
+    fuse_bias: bool = False
+    fuses_embeddings: bool = False
+    """Whether the embedding of the next token is fused, too, so that the layer reads one vector. Then the states are
+    those of one layer."""
+    normed_embeddings: bool = False
+    """Whether embeddings that are fused are normed before."""
+    normed_output: bool = True
+    """Whether the layer's output is normed before the output layer."""
+    output_rows: int = 0
+    """The number of rows of an output layer of its own; 0 for the model's."""
+    embedding_rows: int = 0
+    """The number of embeddings of its own; 0 for the model's."""
+
+    def __post_init__(self) -> None:
+        if self.input_norms not in ("each", "all", "none"):
+            raise ValueError(f"input_norms is {self.input_norms!r:.40}")
+        if self.fuses_embeddings and len(self.hidden_layers) != 1:
+            raise ValueError("embeddings are fused with the states of one layer")
 
     @property
     def hidden(self) -> int:
@@ -53,26 +75,51 @@ class EagleSizes:
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> EagleSizes:
         """Return the sizes that `as_dict` returned."""
-        return cls(LayerSizes(**given["layer"]), tuple(given["hidden_layers"]))
+        layer, layers = LayerSizes(**given["layer"]), tuple(given["hidden_layers"])
+        return cls(**{**given, "layer": layer, "hidden_layers": layers})
 
 
 class EagleNetwork(nn.Module):
-    """The weights of an EAGLE drafter, without the model's embeddings and output layer."""
+    """The weights of an EAGLE drafter, without the model's embeddings and output layer.
+
+    `output` and `embeddings` are the drafter's own; None where it uses the model's.
+    """
 
     def __init__(self, sizes: EagleSizes) -> None:
         super().__init__()
         self.sizes = sizes
-        hidden = sizes.layer.hidden
-        self.input_norms = nn.ModuleList(RMSNorm(hidden, sizes.layer.eps) for _ in sizes.hidden_layers)
-        self.fuse = nn.Linear(len(sizes.hidden_layers) * hidden, hidden, bias=False)
-        self.layer = DraftLayer(sizes.layer)
-        self.output_norm = RMSNorm(hidden, sizes.layer.eps)
+        hidden, eps = sizes.layer.hidden, sizes.layer.eps
+        width = len(sizes.hidden_layers) * hidden
+        each = sizes.hidden_layers if sizes.input_norms == "each" else ()
+        self.input_norms = nn.ModuleList(RMSNorm(hidden, eps) for _ in each)
+        self.input_norm = RMSNorm(width, eps) if sizes.input_norms == "all" else nn.Identity()
+        self.embedding_norm = RMSNorm(hidden, eps) if sizes.normed_embeddings else nn.Identity()
+        self.fuse = nn.Linear(width + sizes.fuses_embeddings * hidden, hidden, bias=sizes.fuse_bias)
+        self.layer = DraftLayer(sizes.layer, reads_embeddings=not sizes.fuses_embeddings)
+        self.output_norm = RMSNorm(hidden, eps) if sizes.normed_output else nn.Identity()
+        self.output = nn.Linear(hidden, sizes.output_rows, bias=False) if sizes.output_rows else None
+        self.embeddings = nn.Embedding(sizes.embedding_rows, hidden) if sizes.embedding_rows else None
 
     def fused(self, states: torch.Tensor) -> torch.Tensor:
         """Return one state for each token, ``[..., hidden]``, from states ``[..., layers, hidden]``."""
-        normed = [norm(states[..., index, :]) for index, norm in enumerate(self.input_norms)]
-        output: torch.Tensor = self.fuse(torch.cat(normed, -1))
-        return output
+        parts = list(states.unbind(-2))
+        if self.input_norms:
+            parts = [norm(part) for norm, part in zip(self.input_norms, parts, strict=True)]
+        joined: torch.Tensor = self.input_norm(torch.cat(parts, -1))
+        return joined if self.sizes.fuses_embeddings else self.fuse(joined)
+
+    def layer_inputs(
+        self, states: torch.Tensor, embeddings: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return what the layer reads, of states that `fused` or the layer returned: the states, and the embeddings.
+
+        Args:
+            states: The states, ``[..., hidden]``.
+            embeddings: The embedding of the token after each of them, of the same shape.
+        """
+        if not self.sizes.fuses_embeddings:
+            return states, embeddings
+        return self.fuse(torch.cat([self.embedding_norm(embeddings), states], -1)), None
 
 
 class Eagle(LearnedDrafter[EagleNetwork]):
@@ -174,9 +221,10 @@ class _EagleRow(LearnedRow):
             return None
         count = min(hidden.count, base - 1)
 
-        def inputs(first: int) -> tuple[torch.Tensor, torch.Tensor]:
-            states = hidden.since(first, self._layers)[: count - first]
-            return self._fitted.network.fused(states), self._fitted.embedded(tokens[first + 1 : count + 1])
+        def inputs(first: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+            network = self._fitted.network
+            states = network.fused(hidden.since(first, self._layers)[: count - first])
+            return network.layer_inputs(states, self._fitted.embedded(tokens[first + 1 : count + 1]))
 
         last = self._cache.read(count, inputs)
         if last is None:
@@ -188,4 +236,5 @@ class _EagleRow(LearnedRow):
 
     def _after(self, node: _Node, token: int, position: int) -> _Node:
         """Return the node after `node` and `token`, at `position`."""
-        return _Node(*self._cache.step(node.state, self._fitted.embedded([token]), position, node.slots))
+        state, embedding = self._fitted.network.layer_inputs(node.state, self._fitted.embedded([token]))
+        return _Node(*self._cache.step(state, embedding, position, node.slots))

@@ -62,10 +62,14 @@ class HeadSizes:
     """A decoder layer over the drafted tokens. The heads read its output in place of the state."""
     context_layer: LayerSizes | None = None
     """A decoder layer over the states of the whole text. Its output takes the place of the state."""
+    output_rows: int = 0
+    """The number of rows of an output layer that each head has of its own; 0 for the model's."""
 
     def __post_init__(self) -> None:
-        if min(self.hidden, self.layer, self.count, self.blocks) < 1 or min(self.reads, self.inner) < 0:
+        if min(self.hidden, self.layer, self.count) < 1 or min(self.reads, self.inner, self.blocks) < 0:
             raise ValueError("sizes must be positive")
+        if self.follows_draft and not (self.blocks and not self.output_rows):
+            raise ValueError("heads that read draft tokens have blocks, and no output layers of their own")
 
     @property
     def hidden_layers(self) -> tuple[int, ...]:
@@ -144,8 +148,19 @@ class Head(nn.Module):
         return state
 
 
+class OutputLayers(nn.ModuleList):
+    """One output layer for each head."""
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the logits ``[heads, rows]`` of the states of all heads, ``[heads, hidden]``."""
+        return torch.stack([layer(state) for layer, state in zip(self, states, strict=True)])
+
+
 class HeadsNetwork(nn.Module):
-    """The weights of all heads, without the model's embeddings and output layer."""
+    """The weights of all heads, without the model's embeddings and output layer.
+
+    `output` are the heads' own output layers; None where they use the model's.
+    """
 
     def __init__(self, sizes: HeadSizes) -> None:
         super().__init__()
@@ -156,6 +171,9 @@ class HeadsNetwork(nn.Module):
         self.trigram = ResidualBlock(hidden, TRIGRAM * hidden, hidden) if sizes.trigrams else None
         self.draft_layer = None if sizes.draft_layer is None else DraftLayer(sizes.draft_layer)
         self.context_layer = None if sizes.context_layer is None else DraftLayer(sizes.context_layer)
+        self.output = None
+        if sizes.output_rows:
+            self.output = OutputLayers(nn.Linear(hidden, sizes.output_rows, bias=False) for _ in self.heads)
 
     def head(self, number: int) -> Head:
         """Return a head, numbered from 1."""

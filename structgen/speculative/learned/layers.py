@@ -28,6 +28,16 @@ class LayerSizes:
     """The width of its feed-forward part; 0 for a layer without one."""
     rope_theta: float = 10_000.0
     eps: float = 1e-5
+    frequencies: tuple[float, ...] = ()
+    """The frequencies of rotary positions, half as many as a head has numbers. Empty for those of `rope_theta`."""
+    qkv_bias: bool = False
+    """Whether queries, keys and values have biases."""
+    output_bias: bool = False
+    """Whether the output of attention has a bias."""
+    normed_input: bool = True
+    """Whether the state is normed before attention."""
+    norm_before_residual: bool = False
+    """Whether attention's output is added to the normed state, not to the state."""
 
 
 class RMSNorm(nn.Module):
@@ -60,16 +70,16 @@ class DraftLayer(nn.Module):
         self.sizes = sizes
         width, hidden = (1 + reads_embeddings) * sizes.hidden, sizes.hidden
 
-        def linear(inputs: int, outputs: int) -> nn.Linear:
-            return nn.Linear(inputs, outputs, bias=False)
+        def linear(inputs: int, outputs: int, bias: bool = False) -> nn.Linear:
+            return nn.Linear(inputs, outputs, bias=bias)
 
         if reads_embeddings:
             self.embedding_norm = RMSNorm(hidden, sizes.eps)
-        self.state_norm = RMSNorm(hidden, sizes.eps)
-        self.q = linear(width, sizes.heads * sizes.head_size)
-        self.k = linear(width, sizes.kv_heads * sizes.head_size)
-        self.v = linear(width, sizes.kv_heads * sizes.head_size)
-        self.o = linear(sizes.heads * sizes.head_size, hidden)
+        self.state_norm = RMSNorm(hidden, sizes.eps) if sizes.normed_input else nn.Identity()
+        self.q = linear(width, sizes.heads * sizes.head_size, sizes.qkv_bias)
+        self.k = linear(width, sizes.kv_heads * sizes.head_size, sizes.qkv_bias)
+        self.v = linear(width, sizes.kv_heads * sizes.head_size, sizes.qkv_bias)
+        self.o = linear(sizes.heads * sizes.head_size, hidden, sizes.output_bias)
         last = [self.o]
         if sizes.mlp:
             self.mlp_norm = RMSNorm(hidden, sizes.eps)
@@ -116,6 +126,8 @@ class DraftLayer(nn.Module):
 
     def finished(self, states: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
         """Return the layer's output from its input states and what attention returned, ``[..., tokens, hidden]``."""
+        if self.sizes.norm_before_residual:
+            states = self.state_norm(states)
         states = states + self.o(attended)
         if not self.sizes.mlp:
             return states
@@ -127,6 +139,8 @@ class DraftLayer(nn.Module):
         """Return cosines and sines of the positions from `first` on, ``[2, count, head size]``."""
         size = self.sizes.head_size
         frequencies = self.sizes.rope_theta ** -(torch.arange(0, size, 2).double() / size)
+        if self.sizes.frequencies:
+            frequencies = torch.tensor(self.sizes.frequencies, dtype=torch.double)
         turned = torch.arange(first, first + count).double()[:, None] * frequencies
         turned = torch.cat([turned, turned], -1)
         return torch.stack([turned.cos(), turned.sin()]).float()

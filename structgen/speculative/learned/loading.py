@@ -1,4 +1,4 @@
-"""`load_drafter`: the drafter of a file, of any kind."""
+"""`load_drafter`: the drafter of a file or a folder, of any kind."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from structgen.errors import ModelError
 
+from .checkpoints import is_checkpoint, load_checkpoint
 from .eagle import Eagle
 from .heads import Hydra, Medusa
 from .kangaroo import Kangaroo
@@ -21,16 +22,26 @@ _KINDS: dict[str, type[LearnedDrafter[Any]]] = {
 }
 
 
-def load_drafter(path: str | Path, **options: Any) -> LearnedDrafter[Any]:
-    """Return the drafter of a file that `structgen draft train` wrote.
+def load_drafter(path: str | Path, model: Any = None, **options: Any) -> LearnedDrafter[Any]:
+    """Return the drafter of a file that `structgen draft train` wrote, or of a checkpoint of another project.
 
     Args:
-        path: The file.
+        path: The file. For a checkpoint of Medusa, EAGLE or `speculators`: its folder, see `load_checkpoint`.
+        model: The model that it drafts for. Only checkpoints need it.
         options: Options of the drafter, such as ``most`` and ``width``.
 
     Raises:
-        ModelError: The file cannot be read, is not complete, or has weights of another kind.
+        ModelError: The file cannot be read, is not complete, or has weights of another kind; or a checkpoint is not for
+            the model.
+        VocabularyMismatch: The checkpoint has another tokenizer.
     """
+    if is_checkpoint(path):
+        if model is None:
+            raise ModelError(
+                f"{path} is a checkpoint of another project, which is read for one model",
+                hint="Give the model: load_drafter(path, model).",
+            )
+        return load_checkpoint(path, model, **options)
     weights = load_weights(path)
     if weights.kind not in _KINDS:
         raise ModelError(

@@ -41,6 +41,8 @@ __all__ = [
     "Sizes",
     "TrimmedHead",
     "fit",
+    "output_weight",
+    "transformers_model",
     "trimmed_head",
 ]
 
@@ -76,7 +78,7 @@ class TrimmedHead:
     """The rows of a model's output layer for some tokens.
 
     Args:
-        layer: The linear layer of those rows.
+        layer: Makes logits of the tokens from states: the linear layer of those rows, or one for each of the states.
         token_ids: The tokens, ascending.
         size: The size of the vocabulary.
         acceptance: The acceptance head.
@@ -153,12 +155,26 @@ class Fitted(Generic[_Network]):
     network: _Network
     """Its weights, on the model's device and in its precision."""
     embeddings: torch.Tensor
-    """The model's embeddings of all tokens, ``[tokens, hidden]``."""
+    """The embeddings of all tokens, ``[tokens, hidden]``: the model's, or the drafter's own."""
     head: TrimmedHead
 
     def embedded(self, tokens: Sequence[int]) -> torch.Tensor:
         """Return the embeddings of tokens, ``[tokens, hidden]``."""
         return self.embeddings[list(tokens)]
+
+
+def transformers_model(model: Any) -> Any:
+    """Return the model of `transformers` in a `LanguageModel`.
+
+    Raises:
+        ModelError: It is not one of `transformers`.
+    """
+    whole = getattr(model, "model", None)
+    if whole is None or not hasattr(whole, "get_input_embeddings"):
+        raise ModelError(
+            f"a learned drafter reads the weights of a transformers model, and {a_kind(model)} has none"
+        )
+    return whole
 
 
 def fit(
@@ -182,11 +198,7 @@ def fit(
             that their sizes give.
         VocabularyMismatch: They were trained with another tokenizer.
     """
-    whole = getattr(model, "model", None)
-    if whole is None or not hasattr(whole, "get_input_embeddings"):
-        raise ModelError(
-            f"a learned drafter reads the weights of a transformers model, and {a_kind(model)} has none"
-        )
+    whole = transformers_model(model)
     embeddings = whole.get_input_embeddings().weight.detach()
     if embeddings.shape[1] != sizes.hidden:
         raise ModelError(
@@ -213,16 +225,23 @@ def fit(
         network.load_state_dict(network_tensors(weights))
     except RuntimeError as error:
         raise ModelError(f"the drafter's weights do not have the shapes of their sizes: {error}") from error
-    both: list[nn.Module] = [network, _output_layer(whole, weights.token_ids)]
+    parts = nn.ModuleDict({"network": network})
+    if getattr(network, "output", None) is None:
+        parts["output"] = _output_layer(whole, weights.token_ids)
     if acceptance is not None:
-        both.append(deepcopy(acceptance))
-    modules = nn.ModuleList(both).to(embeddings.device, embeddings.dtype).eval().requires_grad_(False)
+        parts["acceptance"] = deepcopy(acceptance)
+    parts.to(embeddings.device, embeddings.dtype).eval().requires_grad_(False)
     if embeddings.device.type == "cpu":
-        pack_linear(modules)
+        pack_linear(parts)
+    output = parts.get_submodule("output" if "output" in parts else "network.output")
+    own = getattr(network, "embeddings", None)
     trimmed = TrimmedHead(
-        modules[1], weights.token_ids, model.vocabulary.size, modules[2] if len(modules) > 2 else None
+        output,
+        weights.token_ids,
+        model.vocabulary.size,
+        parts["acceptance"] if acceptance is not None else None,
     )
-    return Fitted(network, embeddings, trimmed)
+    return Fitted(network, embeddings if own is None else own.weight, trimmed)
 
 
 def trimmed_head(model: Any, token_ids: NDArray[np.int64]) -> TrimmedHead:
@@ -238,11 +257,17 @@ def trimmed_head(model: Any, token_ids: NDArray[np.int64]) -> TrimmedHead:
     return TrimmedHead(module[0], token_ids, model.vocabulary.size)
 
 
+def output_weight(whole: Any) -> torch.Tensor:
+    """Return the weight of the output layer of a model of `transformers`, ``[tokens, hidden]``."""
+    tied = getattr(whole.config.get_text_config(), "tie_word_embeddings", False)
+    layer = whole.get_input_embeddings() if tied else whole.get_output_embeddings()
+    weight: torch.Tensor = layer.weight.detach()
+    return weight
+
+
 def _output_layer(whole: Any, token_ids: NDArray[np.int64]) -> nn.Linear:
     """Return a copy of the rows of a model's output layer for some tokens."""
-    weight = whole.get_input_embeddings().weight.detach()
-    if not getattr(whole.config.get_text_config(), "tie_word_embeddings", False):
-        weight = whole.get_output_embeddings().weight.detach()
+    weight = output_weight(whole)
     rows = torch.from_numpy(token_ids).to(weight.device)
     layer = nn.Linear(weight.shape[1], len(rows), bias=False, device="meta")
     layer.weight = nn.Parameter(weight[rows], requires_grad=False)
