@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from structgen.cli import draft, generate, main
-from structgen.speculative.learned import load_weights
-from tests.embedded import shallow_model
+from structgen.cli import draft, generate, main  # noqa: E402
+from structgen.speculative.learned import load_weights  # noqa: E402
+from tests.embedded import shallow_model  # noqa: E402
 
 PROMPTS = [
     {"prompt": "Tell me about rivers.", "max_tokens": 12},
@@ -75,6 +75,57 @@ def test_train_evaluate_and_trim(model: Any, tmp_path: Path, capsys: pytest.Capt
     assert main(["draft", "trim", str(path), str(trimmed), "--texts", str(texts), "--vocabulary", "8"]) == 0
     assert len(load_weights(trimmed).token_ids) == 8
     assert set(load_weights(trimmed).token_ids) <= set(weights.token_ids)
+
+
+def checkpoints_in(folder: Path, model: Any) -> list[Path]:
+    """Write a checkpoint of Medusa and one of EAGLE with random weights for the model."""
+    hidden = model.model.get_input_embeddings().weight.shape[1]
+    torch.manual_seed(0)
+
+    def some(*shape: int) -> torch.Tensor:
+        return torch.randn(shape) * 0.02
+
+    heads = {}
+    for head in range(2):
+        heads[f"{head}.0.linear.weight"], heads[f"{head}.0.linear.bias"] = some(hidden, hidden), some(hidden)
+    layer = {
+        "mlp.gate_proj.weight": some(64, hidden),
+        "mlp.up_proj.weight": some(64, hidden),
+        "mlp.down_proj.weight": some(hidden, 64),
+        "post_attention_layernorm.weight": torch.ones(hidden),
+        **{f"self_attn.{name}_proj.weight": some(hidden, hidden) for name in "qkvo"},
+    }
+    # Large states give a distribution with a clear maximum, so that drafts are proposed.
+    eagle = {"fc.weight": 50 * some(hidden, 2 * hidden), **{f"layers.0.{k}": v for k, v in layer.items()}}
+    configs = {"medusa": {"medusa_num_heads": 2}, "eagle": {"num_attention_heads": 9}}
+    for name in configs:
+        (folder / name).mkdir()
+        (folder / name / "config.json").write_text(json.dumps(configs[name]))
+    torch.save(heads, folder / "medusa" / "medusa_lm_head.pt")
+    torch.save(eagle, folder / "eagle" / "pytorch_model.bin")
+    return [folder / "medusa", folder / "eagle"]
+
+
+def test_generate_and_evaluate_with_drafters_of_other_projects(
+    model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = []
+    folders = checkpoints_in(tmp_path, model)
+    for options in (["--no-speculate"], *(["--drafter", str(folder)] for folder in folders)):
+        assert main(["generate", "Rivers are", "--max-tokens", "16", *options]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] == texts[2]
+    prompts = prompts_in(tmp_path, PROMPTS[:1])
+    command = ["draft", "evaluate", str(folders[1]), "--prompts", prompts, "--alone", "--json", "--quiet"]
+    assert main(command) == 0
+    (figures,) = json.loads(capsys.readouterr().out)
+    assert figures["drafted"] > 0
+    assert figures["same_texts"] == figures["requests"]
+    (tmp_path / "eagle" / "config.json").write_text('{"hidden_size": 4096}')
+    assert main(["generate", "x", "--drafter", str(folders[1])]) == 2
+    error = capsys.readouterr().err
+    assert "hidden states of 4096 numbers" in error
+    assert str(tmp_path / "eagle" / "config.json") in error
 
 
 @pytest.mark.parametrize(

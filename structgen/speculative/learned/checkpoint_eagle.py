@@ -85,7 +85,8 @@ def _layers_read(checkpoint: Checkpoint, target: Target) -> tuple[int, ...]:
     inner = inner if isinstance(inner, dict) else {}
     if inner.get("use_aux_hidden_state") is False:
         raise ModelError(f"{checkpoint.config_file}: EAGLE-3 without states of several layers cannot be read")
-    layers = config.get(key, inner.get(key))
+    layers = config.get(key)
+    layers = inner.get(key) if layers is None else layers
     if layers is None:
         if n < 7:
             raise ModelError(

@@ -217,19 +217,33 @@ def _tensors(file: Path) -> dict[str, torch.Tensor]:
     from safetensors.torch import load_file
 
     try:
+        file.open("rb").close()
+    except OSError as error:
+        raise ModelError(f"{file} cannot be read: {error}") from error
+    try:
         if file.suffix not in _TORCH_FILES:
             return load_file(file)
         found = torch.load(file, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise ModelError(f"{file} cannot be read: {error}") from error
     except pickle.UnpicklingError as error:
         reason = str(error).strip().partition("\n")[0]
         raise ModelError(
             f"{file} contains other things than tensors, or is not complete: {reason:.200}",
             hint="Such files can run code, so only tensors are read. Convert the file to safetensors.",
         ) from error
-    except (SafetensorError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise ModelError(f"{file} is not a complete file of tensors: {error!s:.200}") from error
+    except (
+        SafetensorError,
+        RuntimeError,
+        OSError,
+        EOFError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        AssertionError,
+    ) as error:
+        # subtle: what torch raises for a damaged file depends on where it is damaged.
+        reason = str(error).partition("\n")[0] or "it ends too early"
+        raise ModelError(f"{file} is not a complete file of tensors: {reason:.200}") from error
     if not isinstance(found, dict):
         raise ModelError(f"{file} contains {a_kind(found)}, not tensors by name")
     for name, tensor in found.items():

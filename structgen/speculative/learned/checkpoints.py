@@ -26,11 +26,13 @@ Source: the readers and papers of Medusa (Cai et al. 2024), EAGLE (Li et al. 202
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from structgen.errors import ModelError, VocabularyMismatch
 from structgen.protocols import layer_count_of
@@ -47,6 +49,11 @@ __all__ = ["is_checkpoint", "load_checkpoint"]
 _OF_NO_USE = ("rotary_emb", "verifier_", "t2d")
 _UNKNOWN_OPTIONS = ("norm_output", "fc_norm", "add_para_norm", "parallel_drafting")
 _MEDUSA_NAME = re.compile(r"(\d+)\.(\d+)(\.linear)?\.(weight|bias)")
+
+
+_Read = tuple[type[LearnedDrafter[Any]], Any, NDArray[np.int64], dict[str, torch.Tensor]]
+"""The drafter, its sizes, the tokens that it drafts, and its tensors."""
+_Reader = Callable[[Checkpoint, Target], _Read]
 
 
 def is_checkpoint(path: str | Path) -> bool:
@@ -97,10 +104,11 @@ def load_checkpoint(path: str | Path, model: Any, **options: Any) -> LearnedDraf
     checkpoint.finish(_OF_NO_USE)
     notes = {"checkpoint": str(path), "base model": checkpoint.base_model}
     weights = DraftWeights(drafter.kind, sizes.as_dict(), target.vocabulary.fingerprint, ids, tensors, notes)
-    return drafter(weights, **options)
+    made: LearnedDrafter[Any] = drafter(weights, **options)
+    return made
 
 
-def _reader(checkpoint: Checkpoint) -> Any:
+def _reader(checkpoint: Checkpoint) -> _Reader:
     """Return the function that reads the checkpoint's format."""
     names, declared = checkpoint.names(), checkpoint.config.get("speculators_model_type")
     if declared is not None:
@@ -166,7 +174,7 @@ def _check_tokenizer(checkpoint: Checkpoint, target: Target) -> None:
             )
 
 
-def _medusa(checkpoint: Checkpoint, target: Target) -> tuple[type[Medusa], HeadSizes, Any, Any]:
+def _medusa(checkpoint: Checkpoint, target: Target) -> _Read:
     """Read heads on the state after the final norm."""
     found = [match for match in map(_MEDUSA_NAME.fullmatch, checkpoint.names()) if match]
     count = checkpoint.whole("medusa_num_heads", 1 + max((int(match[1]) for match in found), default=0))

@@ -158,9 +158,7 @@ def layer_inputs(model: Model, tokens: list[int], layers: tuple[int, ...]) -> to
 
         return hook
 
-    hooks = [
-        model.model.model.layers[k].register_forward_pre_hook(keep(k), with_kwargs=True) for k in layers
-    ]
+    hooks = [model.model.model.layers[k].register_forward_pre_hook(keep(k), with_kwargs=True) for k in layers]
     model.model(input_ids=torch.tensor([tokens]))
     for hook in hooks:
         hook.remove()
@@ -210,6 +208,6 @@ def mlp(t: Tensors, prefix: str, states: torch.Tensor) -> torch.Tensor:
     """Return the output of a layer from the sum of its residual and its attention."""
     inner = normed(states, t[f"{prefix}post_attention_layernorm.weight"])
     gate = torch.nn.functional.silu(inner @ t[f"{prefix}mlp.gate_proj.weight"].T)
-    return states + (gate * (inner @ t[f"{prefix}mlp.up_proj.weight"].T)) @ t[
-        f"{prefix}mlp.down_proj.weight"
-    ].T
+    return (
+        states + (gate * (inner @ t[f"{prefix}mlp.up_proj.weight"].T)) @ t[f"{prefix}mlp.down_proj.weight"].T
+    )
