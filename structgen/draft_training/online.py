@@ -63,6 +63,9 @@ class OnlineDrafter:
         most_bytes: The largest size of the texts and states that are kept; the oldest ones are dropped first.
         learning_rate: Of the steps.
         background: Whether a thread trains, so that no text waits. If not, the text that ended waits.
+
+    Raises:
+        ModelError: The drafter has an output layer or embeddings of its own, as those of other projects do.
     """
 
     gives_distributions = True
@@ -81,6 +84,12 @@ class OnlineDrafter:
         check_whole("steps", steps, high=10_000)
         check_whole("most_bytes", most_bytes, high=1 << 40)
         check_number("learning_rate", learning_rate)
+        sizes = drafter.weights.sizes
+        if sizes.get("output_rows") or sizes.get("embedding_rows"):
+            raise ModelError(
+                "a drafter with an output layer or embeddings of its own cannot go on learning",
+                hint="Use it without OnlineDrafter (in a server: without --learn).",
+            )
         self.drafter, self.every, self.steps = drafter, every, steps
         self.most_bytes, self.background = most_bytes, background
         self.updates = 0

@@ -1,8 +1,8 @@
 """VocabTrim: let a drafter propose only the tokens that texts have most often.
 
 Why: the output layer is often the larger part of a drafter's work, and most tokens never come.
-What: the drafter's weights do not change, since it scores tokens with the model's own output rows. Verification does
-not change either, so texts stay the same.
+What: the drafter's weights do not change, since it scores tokens with the model's own output rows. If it has output
+rows of its own, those of the other tokens are left out. Verification does not change, so texts stay the same.
 Source: Goel et al. 2025 (VocabTrim).
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from structgen.errors import OptionError
 from structgen.speculative.learned import DraftWeights
@@ -34,4 +35,10 @@ def trimmed(weights: DraftWeights, texts: Sequence[Text], most: int) -> DraftWei
             "the texts have none of the tokens that the drafter may propose",
             hint="Give texts that `structgen draft train` has collected with this model.",
         )
-    return replace(weights, token_ids=np.array(sorted(kept), dtype=np.int64))
+    ids = np.array(sorted(kept), dtype=np.int64)
+    if not weights.sizes.get("output_rows"):
+        return replace(weights, token_ids=ids)
+    rows = torch.from_numpy(np.searchsorted(weights.token_ids, ids))
+    own = {name: each[rows] for name, each in weights.tensors.items() if name.startswith("output.")}
+    sizes = {**weights.sizes, "output_rows": len(ids)}
+    return replace(weights, token_ids=ids, sizes=sizes, tensors={**weights.tensors, **own})

@@ -13,11 +13,20 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from structgen.draft_training.online import OnlineDrafter  # noqa: E402
+from structgen.draft_training.texts import Text  # noqa: E402
+from structgen.draft_training.trimming import trimmed  # noqa: E402
 from structgen.errors import ModelError, VocabularyMismatch  # noqa: E402
 from structgen.generation.drafting import RowStates  # noqa: E402
 from structgen.models.session import start_session  # noqa: E402
 from structgen.speculative.drafters import Context, Start  # noqa: E402
-from structgen.speculative.learned import load_checkpoint, load_drafter, load_weights, save_weights  # noqa: E402
+from structgen.speculative.learned import (  # noqa: E402
+    Eagle,
+    load_checkpoint,
+    load_drafter,
+    load_weights,
+    save_weights,
+)
 from tests.models.tiny import SIZE, tiny_tokenizer  # noqa: E402
 from tests.speculative.tiny_sessions import VOCABULARY, Model  # noqa: E402
 
@@ -259,6 +268,13 @@ def test_eagle3_of_speculators(norm_first: bool, tmp_path: Path) -> None:
     drafter = load_drafter(folder, model, least=0.0, most=8)
     wanted = eagle3_logits(model, t, "layers.0.", (1, 3, 6), norm_first=norm_first)
     check_scores(drafter, model, wanted, ids=DRAFTED)
+    with pytest.raises(ModelError, match="cannot go on learning"):
+        OnlineDrafter(drafter)
+    # Trimmed, it gives the same logits to fewer tokens.
+    kept = DRAFTED[1::2]
+    text = Text([2], kept, "free text", 0.0)
+    fewer = Eagle(trimmed(drafter.weights, [text], 100), least=0.0, most=8)
+    check_scores(fewer, model, lambda tokens, read: wanted(tokens, read)[1::2], ids=kept)
     # Saved in our own format, it is the same drafter, with weights of 8 bits.
     save_weights(drafter.weights, tmp_path / "own.safetensors")
     again = load_drafter(tmp_path / "own.safetensors")
