@@ -9,7 +9,8 @@
 Cost: a pass of that model for every draft token. So drafts stop early, by `most` and by the probability that a token is
 reached at all.
 Source: Leviathan et al. 2023; Xia et al. 2025 (SWIFT); Entezari Zarch et al. 2025 (DEL); Ramakrishnan et al. 2025
-(OmniDraft); Yang et al. 2025 (LongSpec), for the window; SpecMemo (2025), for the bound of memory.
+(OmniDraft); Yang et al. 2025 (LongSpec), for the window; SpecMemo (2025), for the bound of memory;
+Chen et al. 2025 (RAPID), for `context`.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from numpy.typing import NDArray
 
 from structgen.errors import ModelError, OptionError, VocabularyMismatch, a_kind
 from structgen.generation.distributions import log_sum_exp
-from structgen.generation.prefix_logits import common_length
 from structgen.models.decoder_layers import find_layers, shallow_copy
 from structgen.protocols import is_language_model, token_cache_bytes
 from structgen.vocabulary import Vocabulary
 
 from .checks import check_number, check_whole
+from .draft_session import DraftSession, held_tokens
 from .drafters import Context, Proposal, RowDrafter, SilentRow, Start
 from .recycling import most_probable
 from .vocabulary_map import VocabularyMap
@@ -37,8 +38,6 @@ from .vocabulary_map import VocabularyMap
 __all__ = ["DraftModel", "LayerSkip"]
 
 Array = NDArray[Any]
-_SINKS = 4
-"""The number of first tokens that a window keeps: models attend to them in any text (Xiao et al. 2024)."""
 _LEARNED_TOKENS = 16
 """The number of tokens from which a map between vocabularies learns at a time."""
 _MIN_TEMPERATURE = 0.05
@@ -53,10 +52,13 @@ class DraftModel:
         most: The largest number of tokens of a draft path.
         least: The probability that a node must have for the draft to go on from it.
         width: The number of alternatives proposed at a node.
-        window: The number of last tokens that it reads, after the first `_SINKS` of the text, so that its KV cache does
+        window: The number of last tokens that it reads, after the first four of the text, so that its KV cache does
             not grow with the text (LongSpec); None for all. It holds up to one and a half times as many.
         most_bytes: Memory for the KV caches of all its rows (SpecMemo). Rows for which there is no room get no drafts
             of it. None for no bound; a bound needs a `window` or a model with a known context length.
+        context: The largest number of tokens of the prompt that it reads: the first ones, the last ones, and the chunks
+            between them that match the last ones best (RAPID, `short_prompts`). None for the whole prompt. With
+            it the passes of a draft model take no longer after a longer prompt, even of one as large as the target.
     """
 
     gives_distributions = True
@@ -70,6 +72,7 @@ class DraftModel:
         width: int = 2,
         window: int | None = None,
         most_bytes: int | None = None,
+        context: int | None = None,
     ) -> None:
         if not is_language_model(model):
             raise OptionError(
@@ -81,10 +84,13 @@ class DraftModel:
         self.model = model
         if window is not None:
             check_whole("window", window, high=1_000_000)
+        if context is not None:
+            check_whole("context", context, low=16, high=1_000_000)
+        self.context = context
         self.most, self.least, self.width, self.window = most, least, width, window
         self.most_rows = None if most_bytes is None else self._rows_in(most_bytes)
         """The largest number of rows that draft with it at a time; None for no bound."""
-        self._rows: weakref.WeakSet[_DraftSession] = weakref.WeakSet()
+        self._rows: weakref.WeakSet[DraftSession] = weakref.WeakSet()
         self._shared: dict[str, bool] = {}
         self._maps: dict[str, VocabularyMap] = {}
 
@@ -93,13 +99,17 @@ class DraftModel:
         if self.most_rows is not None and len(self._rows) >= self.most_rows:
             return SilentRow()
         if self._shares(start.vocabulary):
-            return _SameRow(self._session(), start, self.most, self.least, self.width)
+            return _SameRow(self._session(start.prompt), start, self.most, self.least, self.width)
         if not start.vocabulary.encode("a") or not self.model.vocabulary.encode("a"):
             raise VocabularyMismatch(
                 "the draft model has another vocabulary than the model, and there is no tokenizer to translate",
                 hint="Give both a tokenizer that encodes text, or use a draft model with the same vocabulary.",
             )
-        return _OtherRow(self._session(), start, self.most, self.least, self._map(start.vocabulary))
+        text = _whole_characters(bytes(start.vocabulary.decode(start.prompt)))
+        prompt = (self.model.vocabulary.encode(text) if self.context is not None else None) or []
+        row = _OtherRow(self._session(prompt), start, self.most, self.least, self._map(start.vocabulary))
+        row.begin_with(prompt)
+        return row
 
     def _map(self, vocabulary: Vocabulary) -> VocabularyMap:
         name = vocabulary.fingerprint
@@ -107,15 +117,17 @@ class DraftModel:
             self._maps = {name: VocabularyMap(self.model.vocabulary, vocabulary)}
         return self._maps[name]
 
-    def _session(self) -> _DraftSession:
-        session = _DraftSession(self.model, self.window)
+    def _session(self, prompt: Sequence[int]) -> DraftSession:
+        session = DraftSession(self.model, self.window)
+        if self.context is not None and len(prompt) > self.context:
+            session.shorten(prompt, self.context)
         self._rows.add(session)
         return session
 
     def _rows_in(self, most_bytes: int) -> int:
         """Return for how many rows there is room."""
         check_whole("most_bytes", most_bytes, high=1 << 60)
-        tokens = self.model.context_length if self.window is None else _held_tokens(self.window)
+        tokens = self.model.context_length if self.window is None else held_tokens(self.window)
         token_bytes = token_cache_bytes(self.model)
         if tokens is None or not token_bytes:
             raise OptionError(
@@ -136,55 +148,8 @@ def _check_reach(most: int, least: float) -> None:
     check_number("least", least)
 
 
-def _held_tokens(window: int) -> int:
-    """Return the largest number of tokens that a session with this window holds."""
-    return _SINKS + window + window // 2
-
-
-class _DraftSession:
-    """One row of a draft model, which moves to any prefix."""
-
-    def __init__(self, model: Any, window: int | None = None) -> None:
-        self.model = model
-        self._window = window
-        self._session: Any = None
-        self._held: list[int] = []
-        self._base = _SINKS
-        """The session holds the first `_SINKS` tokens of the text, and those from this position on."""
-
-    def logits(self, tokens: Sequence[int]) -> Array | None:
-        """Return the logits after `tokens`; None if they exceed the model's context."""
-        tokens = self._seen(tokens)
-        length = self.model.context_length
-        if not tokens or (length is not None and len(tokens) > length):
-            return None
-        if self._session is None:
-            self._session, self._held = self.model.start([list(tokens)]), list(tokens)
-        common = common_length(self._held, tokens)
-        common = min(common, len(tokens) - 1) if common < len(self._held) else common
-        if common < len(self._held):
-            self._session.rollback(0, len(self._held) - common)
-        if common < len(tokens):
-            self._session.append([list(tokens[common:])])
-        self._held = list(tokens)
-        logits: Array = self._session.logits()[0]
-        return logits
-
-    def _seen(self, tokens: Sequence[int]) -> Sequence[int]:
-        """Return the tokens that the draft model reads. The window moves in steps of half of it."""
-        window = self._window
-        if window is None or len(tokens) <= _held_tokens(window):
-            return tokens
-        if not 0 <= len(tokens) - self._base - window <= window // 2:
-            self._base, self._session = (
-                len(tokens) - window,
-                None,
-            )  # a new session: the old one cannot forget tokens
-        return [*tokens[:_SINKS], *tokens[self._base :]]
-
-
 class _SameRow(RowDrafter):
-    def __init__(self, session: _DraftSession, start: Start, most: int, least: float, width: int) -> None:
+    def __init__(self, session: DraftSession, start: Start, most: int, least: float, width: int) -> None:
         self._drafts = session
         self._size, self._known = start.vocabulary.size, session.model.vocabulary.size
         self._most, self._least, self._width = most, least, width
@@ -242,7 +207,7 @@ def _are_the_same(first: Vocabulary, second: Vocabulary) -> bool:
 
 class _OtherRow(RowDrafter):
     def __init__(
-        self, session: _DraftSession, start: Start, most: int, least: float, known: VocabularyMap
+        self, session: DraftSession, start: Start, most: int, least: float, known: VocabularyMap
     ) -> None:
         self._drafts = session
         self._model = session.model
@@ -253,6 +218,10 @@ class _OtherRow(RowDrafter):
         """The number of the row's tokens from which the map has learned."""
         self._tokens: list[int] = []
         self._text = b""
+
+    def begin_with(self, tokens: Sequence[int]) -> None:
+        """Set the draft model's tokens of the beginning of the text."""
+        self._tokens, self._text = list(tokens), bytes(self._model.vocabulary.decode(tokens))
 
     def propose(self, context: Context) -> Iterable[Proposal]:
         if context.drafted:
@@ -431,7 +400,7 @@ class _SkipRow(RowDrafter):
     def _take(self) -> None:
         drafter = self._drafter
         self._draft = drafter.draft
-        self._row = _SameRow(_DraftSession(self._draft), self._start, drafter.most, drafter.least, 1)
+        self._row = _SameRow(DraftSession(self._draft), self._start, drafter.most, drafter.least, 1)
 
 
 class _Skeleton:
