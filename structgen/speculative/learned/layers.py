@@ -39,6 +39,9 @@ class LayerSizes:
     norm_before_residual: bool = False
     """Whether attention's output is added to the normed state, not to the state."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frequencies", tuple(self.frequencies))  # JSON has lists only
+
 
 class RMSNorm(nn.Module):
     """Root-mean-square norm with a learned weight; computed in float32."""

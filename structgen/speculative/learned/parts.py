@@ -234,7 +234,8 @@ def fit(
     if embeddings.device.type == "cpu":
         pack_linear(parts)
     output = parts.get_submodule("output" if "output" in parts else "network.output")
-    own = getattr(network, "embeddings", None)
+    found = getattr(network, "embeddings", None)
+    own = found if isinstance(found, nn.Embedding) else None
     trimmed = TrimmedHead(
         output,
         weights.token_ids,
