@@ -23,11 +23,9 @@ import torch
 from torch import nn
 
 from ..drafters import Context
-from .acceptance import AcceptanceHead
 from .layer_cache import LayerCache
 from .layers import DraftLayer, LayerSizes, RMSNorm
 from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
-from .weights import DraftWeights
 
 __all__ = ["Eagle", "EagleNetwork", "EagleSizes"]
 
@@ -123,39 +121,16 @@ class EagleNetwork(nn.Module):
 
 
 class Eagle(LearnedDrafter[EagleNetwork]):
-    """Drafts with a decoder layer that was trained on the model's hidden states.
-
-    Args:
-        weights: Weights that `structgen draft train` wrote, or the path of their file.
-        most: The largest number of tokens of a draft path.
-        least: The probability that a node must have for the draft to go on from it.
-        width: The number of alternatives proposed at a node.
-        acceptance: Estimates the probability that the first-ranked token is accepted. By default it is the probability
-            that the drafter gives the token.
-
-    Raises:
-        ModelError: The weights are not of such a drafter, or not for the model (when a text starts).
-        VocabularyMismatch: They were trained with another tokenizer (when a text starts).
-    """
+    """Drafts with a decoder layer that was trained on the model's hidden states; see `LearnedDrafter`."""
 
     kind = "eagle"
     sizes: EagleSizes
 
-    def __init__(
-        self,
-        weights: DraftWeights | str,
-        *,
-        most: int = 6,
-        least: float = 0.2,
-        width: int = 3,
-        acceptance: AcceptanceHead | None = None,
-    ) -> None:
-        super().__init__(weights, most=most, least=least, width=width, acceptance=acceptance)
-
     def _sizes_from(self, given: dict[str, Any]) -> EagleSizes:
         return EagleSizes.from_dict(given)
 
-    def _network(self) -> EagleNetwork:
+    def new_network(self) -> EagleNetwork:
+        """See `LearnedDrafter`."""
         return EagleNetwork(self.sizes)
 
     def _row(self, fitted: Fitted[EagleNetwork], temperature: float) -> _EagleRow:

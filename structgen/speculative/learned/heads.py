@@ -23,14 +23,11 @@ from torch import nn
 from torch.nn import functional
 
 from structgen.errors import ModelError
-from structgen.protocols import layer_count_of
 
-from ..drafters import Context, RowDrafter, Start
-from .acceptance import AcceptanceHead
+from ..drafters import Context
 from .layer_cache import LayerCache
 from .layers import DraftLayer, LayerSizes, RMSNorm
 from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
-from .weights import DraftWeights
 
 __all__ = ["HeadSizes", "HeadsNetwork", "Hydra", "Medusa"]
 
@@ -203,20 +200,18 @@ class _HeadsDrafter(LearnedDrafter[HeadsNetwork]):
 
     sizes: HeadSizes
 
-    def start(self, start: Start) -> RowDrafter:
-        """See `Drafter`."""
-        layers = layer_count_of(start.model)
-        if layers not in (None, self.sizes.layer):
+    def _check_layers(self, layers: int) -> None:
+        if layers != self.sizes.layer:
             raise ModelError(
                 f"the heads were trained for a model of {self.sizes.layer} layers; this one has {layers}",
                 hint="Use weights that were trained for this model.",
             )
-        return super().start(start)
 
     def _sizes_from(self, given: dict[str, Any]) -> HeadSizes:
         return HeadSizes.from_dict(given)
 
-    def _network(self) -> HeadsNetwork:
+    def new_network(self) -> HeadsNetwork:
+        """See `LearnedDrafter`."""
         return HeadsNetwork(self.sizes)
 
     def _row(self, fitted: Fitted[HeadsNetwork], temperature: float) -> _HeadsRow:
@@ -224,33 +219,13 @@ class _HeadsDrafter(LearnedDrafter[HeadsNetwork]):
 
 
 class Medusa(_HeadsDrafter):
-    """Drafts with heads that read the model's last hidden state only.
+    """Drafts with heads that read the model's last hidden state only; see `LearnedDrafter`.
 
-    Args:
-        weights: Weights that `structgen draft train` wrote, or the path of their file.
-        most: The largest number of tokens of a draft path. There are no more than the weights have heads.
-        least: The probability that a node must have for the draft to go on from it.
-        width: The number of alternatives proposed at a node.
-        acceptance: Estimates the probability that the first-ranked token is accepted. By default it is the probability
-            that the drafter gives the token.
-
-    Raises:
-        ModelError: The weights are not of such a drafter, or not for the model (when a text starts).
-        VocabularyMismatch: They were trained with another tokenizer (when a text starts).
+    A draft has no more tokens than the weights have heads.
     """
 
     kind = "medusa"
-
-    def __init__(
-        self,
-        weights: DraftWeights | str,
-        *,
-        most: int = 6,
-        least: float = 0.0,
-        width: int = 3,
-        acceptance: AcceptanceHead | None = None,
-    ) -> None:
-        super().__init__(weights, most=most, least=least, width=width, acceptance=acceptance)
+    usual_least = 0.0
 
     def _sizes_from(self, given: dict[str, Any]) -> HeadSizes:
         sizes = super()._sizes_from(given)
@@ -260,33 +235,13 @@ class Medusa(_HeadsDrafter):
 
 
 class Hydra(_HeadsDrafter):
-    """Drafts with heads that read the model's last hidden state and the draft tokens after it.
+    """Drafts with heads that read the model's last hidden state and the draft tokens after it; see `LearnedDrafter`.
 
-    Args:
-        weights: Weights that `structgen draft train` wrote, or the path of their file.
-        most: The largest number of tokens of a draft path. There are no more than the weights have heads.
-        least: The probability that a node must have for the draft to go on from it.
-        width: The number of alternatives proposed at a node.
-        acceptance: Estimates the probability that the first-ranked token is accepted. By default it is the probability
-            that the drafter gives the token.
-
-    Raises:
-        ModelError: The weights are not of such a drafter, or not for the model (when a text starts).
-        VocabularyMismatch: They were trained with another tokenizer (when a text starts).
+    A draft has no more tokens than the weights have heads.
     """
 
     kind = "hydra"
-
-    def __init__(
-        self,
-        weights: DraftWeights | str,
-        *,
-        most: int = 6,
-        least: float = 0.1,
-        width: int = 3,
-        acceptance: AcceptanceHead | None = None,
-    ) -> None:
-        super().__init__(weights, most=most, least=least, width=width, acceptance=acceptance)
+    usual_least = 0.1
 
 
 class _HeadsRow(LearnedRow):

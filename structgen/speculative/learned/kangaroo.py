@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from structgen.errors import ModelError
-from structgen.protocols import layer_count_of
 
 from ..checks import check_number
-from ..drafters import Context, Proposal, RowDrafter, Start
-from .acceptance import AcceptanceHead
+from ..drafters import Context, Proposal
 from .layer_cache import LayerCache
 from .layers import DraftLayer, LayerSizes, RMSNorm
 from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
@@ -94,48 +93,30 @@ class Kangaroo(LearnedDrafter[KangarooNetwork]):
         weights: Weights that `structgen draft train` wrote, or the path of their file.
         threshold: The draft stops after a node whose most probable token has less than this probability, under the
             constraint's mask. The token itself is still proposed.
-        most: The largest number of tokens of a draft path.
-        least: The probability that a node must have for the draft to go on from it.
-        width: The number of alternatives proposed at a node. The paper's drafts are chains, with 1.
-        acceptance: Estimates the probability that the first-ranked token is accepted. By default it is the probability
-            that the adapter gives the token.
-
-    Raises:
-        ModelError: The weights are not of an adapter, or not for the model (when a text starts).
-        VocabularyMismatch: They were trained with another tokenizer (when a text starts).
+        options: Those of `LearnedDrafter`. The paper's drafts are chains, with a `width` of 1.
     """
 
     kind = "kangaroo"
     sizes: KangarooSizes
+    usual_width = 2
 
-    def __init__(
-        self,
-        weights: DraftWeights | str,
-        *,
-        threshold: float = 0.6,
-        most: int = 6,
-        least: float = 0.2,
-        width: int = 2,
-        acceptance: AcceptanceHead | None = None,
-    ) -> None:
+    def __init__(self, weights: DraftWeights | str | Path, *, threshold: float = 0.6, **options: Any) -> None:
         check_number("threshold", threshold)
-        super().__init__(weights, most=most, least=least, width=width, acceptance=acceptance)
+        super().__init__(weights, **options)
         self.threshold = threshold
 
-    def start(self, start: Start) -> RowDrafter:
-        """See `Drafter`."""
-        layers = layer_count_of(start.model)
-        if layers is not None and self.sizes.exit_layer >= layers:
+    def _check_layers(self, layers: int) -> None:
+        if self.sizes.exit_layer >= layers:
             raise ModelError(
                 f"the draft leaves the model after layer {self.sizes.exit_layer}; this model has {layers} layers",
                 hint="Use weights that were trained for this model.",
             )
-        return super().start(start)
 
     def _sizes_from(self, given: dict[str, Any]) -> KangarooSizes:
         return KangarooSizes.from_dict(given)
 
-    def _network(self) -> KangarooNetwork:
+    def new_network(self) -> KangarooNetwork:
+        """See `LearnedDrafter`."""
         return KangarooNetwork(self.sizes)
 
     def _row(self, fitted: Fitted[KangarooNetwork], temperature: float) -> _KangarooRow:

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -297,8 +298,8 @@ class LearnedDrafter(ABC, Generic[_Network]):
     Args:
         weights: Weights that `structgen draft train` wrote, or the path of their file.
         most: The largest number of tokens of a draft path.
-        least: The probability that a node must have for the draft to go on from it.
-        width: The number of alternatives proposed at a node.
+        least: The probability that a node must have for the draft to go on from it; None for `usual_least`.
+        width: The number of alternatives proposed at a node; None for `usual_width`.
         acceptance: Estimates the probability that the first-ranked token is accepted. By default it is the probability
             that the drafter gives the token.
 
@@ -310,20 +311,24 @@ class LearnedDrafter(ABC, Generic[_Network]):
     kind: ClassVar[str]
     """The `DraftWeights.kind` that it reads."""
     gives_distributions = True
+    usual_least: ClassVar[float] = 0.2
+    usual_width: ClassVar[int] = 3
 
     def __init__(
         self,
-        weights: DraftWeights | str,
+        weights: DraftWeights | str | Path,
         *,
-        most: int,
-        least: float,
-        width: int,
+        most: int = 6,
+        least: float | None = None,
+        width: int | None = None,
         acceptance: AcceptanceHead | None = None,
     ) -> None:
+        least = self.usual_least if least is None else least
+        width = self.usual_width if width is None else width
         check_whole("most", most)
         check_number("least", least)
         check_whole("width", width)
-        self.weights = load_weights(weights) if isinstance(weights, str) else weights
+        self.weights = weights if isinstance(weights, DraftWeights) else load_weights(weights)
         if self.weights.kind != self.kind:
             raise ModelError(f"these are weights of the kind {self.weights.kind!r:.40}, not {self.kind!r}")
         self.most, self.least, self.width = most, least, width
@@ -358,7 +363,10 @@ class LearnedDrafter(ABC, Generic[_Network]):
             VocabularyMismatch: They were trained with another tokenizer.
         """
         if self._model is not model or self._fitted is None:
-            self._fitted = fit(self.weights, self.sizes, self._network(), model, self.acceptance)
+            layers = layer_count_of(model)
+            if layers is not None:
+                self._check_layers(layers)
+            self._fitted = fit(self.weights, self.sizes, self.new_network(), model, self.acceptance)
             self._model = model
         return self._fitted
 
@@ -368,17 +376,16 @@ class LearnedDrafter(ABC, Generic[_Network]):
         self.weights = replace(self.weights, tensors={**kept, **tensors})
         self._fitted = None
 
-    def new_network(self) -> _Network:
-        """Return a network of the drafter's sizes, without its weights."""
-        return self._network()
-
     @abstractmethod
     def _sizes_from(self, given: dict[str, Any]) -> Sizes:
         """Return the sizes of `DraftWeights.sizes`."""
 
     @abstractmethod
-    def _network(self) -> _Network:
-        """Return a network of these sizes."""
+    def new_network(self) -> _Network:
+        """Return a network of the drafter's sizes, without its weights."""
+
+    def _check_layers(self, layers: int) -> None:
+        """Raise `ModelError` if the drafter is not for a model of so many layers."""
 
     @abstractmethod
     def _row(self, fitted: Fitted[_Network], temperature: float) -> RowDrafter:

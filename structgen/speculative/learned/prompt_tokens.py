@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+
+from structgen.errors import OptionError
 
 from ..checks import check_whole
 from ..drafters import Context
@@ -56,31 +59,22 @@ class PromptTokensNetwork(nn.Module):
 class PromptTokens(LearnedDrafter[PromptTokensNetwork]):
     """Drafts with trained embeddings that the model reads after the text.
 
-    Args:
-        weights: Weights that `structgen draft train` wrote, or the path of their file.
-        most: The largest number of tokens of a draft path. There are no more than the weights have embeddings.
-        least: The probability that a node must have for the draft to go on from it.
-        width: The number of alternatives proposed at a node.
-        ends: After how many nodes of a draft, the end of the row included, the embeddings are read.
+    A draft has no more tokens than the weights have embeddings.
 
-    Raises:
-        ModelError: The weights are not of such a drafter, or not for the model (when a generation starts).
-        VocabularyMismatch: They were trained with another tokenizer (when a generation starts).
+    Args:
+        weights: Weights of such a drafter, or the path of their file.
+        ends: After how many nodes of a draft, the end of the row included, the embeddings are read.
+        options: Those of `LearnedDrafter`, without `acceptance`.
     """
 
     kind = "prompt-tokens"
     sizes: PromptTokenSizes
+    usual_least = 0.0
 
-    def __init__(
-        self,
-        weights: DraftWeights | str,
-        *,
-        most: int = 6,
-        least: float = 0.0,
-        width: int = 3,
-        ends: int = 2,
-    ) -> None:
-        super().__init__(weights, most=most, least=least, width=width)
+    def __init__(self, weights: DraftWeights | str | Path, *, ends: int = 2, **options: Any) -> None:
+        if "acceptance" in options:
+            raise OptionError("an acceptance head reads a drafter's states, and prompt tokens have none")
+        super().__init__(weights, **options)
         check_whole("ends", ends)
         self.probe_ends = ends
 
@@ -91,7 +85,8 @@ class PromptTokens(LearnedDrafter[PromptTokensNetwork]):
     def _sizes_from(self, given: dict[str, Any]) -> PromptTokenSizes:
         return PromptTokenSizes(**given)
 
-    def _network(self) -> PromptTokensNetwork:
+    def new_network(self) -> PromptTokensNetwork:
+        """See `LearnedDrafter`."""
         return PromptTokensNetwork(self.sizes)
 
     def _row(self, fitted: Fitted[PromptTokensNetwork], temperature: float) -> _PromptTokensRow:
