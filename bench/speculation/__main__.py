@@ -1,6 +1,7 @@
 """Compare generation with and without drafts: the tokens must be the same, and the times are measured.
 
     python -m bench.speculation [--tasks NAME ...] [--modes NAME ...] [--batch N] [--dtype float32|bfloat16]
+        [--drafter FILE]
 
 All modes answer each request of a task in one process, each time in another order. A mode keeps what it learns from one
 request to the next. A request before the first one measures the cost of forward passes.
@@ -35,7 +36,7 @@ from bench.command import argument_parser
 from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.speculative import Costs, Speculation
 
-from .modes import COMMON, MODES
+from .modes import COMMON, LEARNED, MODES, learned_modes
 from .tasks import TASKS, Request, requests
 
 __all__ = ["main"]
@@ -60,7 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argument_parser("bench.speculation", __doc__)
     add = parser.add_argument
     add("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS), help="default: all")
-    add("--modes", nargs="+", default=list(COMMON), choices=["all", *MODES], help="default: default")
+    add(
+        "--modes", nargs="+", default=list(COMMON), choices=["all", *MODES, *LEARNED], help="default: default"
+    )
+    add("--drafter", help="the file of a learned drafter, for the modes with one")
     add("--runs", type=int, default=1, help="how many times each request is answered (1)")
     add("--batch", type=int, default=1, help="requests side by side (1)")
     add("--skip", type=int, default=0, help="batches of each task that are not counted (0)")
@@ -70,6 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--temperature", type=float, default=0.0, help="0 is greedy (0)")
     add("--plain-layers", action="store_true", help="leave the weights of linear layers as they are")
     chosen = parser.parse_args(arguments)
+    if chosen.drafter is not None:
+        MODES.update(learned_modes(chosen.drafter))
+    elif missing := [mode for mode in chosen.modes if mode in LEARNED]:
+        parser.error(f"the mode {missing[0]!r} needs --drafter FILE")
     modes = list(MODES) if "all" in chosen.modes else chosen.modes
     threads = chosen.threads or int(os.environ.get("OMP_NUM_THREADS") or 2)
     model = sg.load(threads=threads, dtype=chosen.dtype, device=chosen.device, pack=not chosen.plain_layers)

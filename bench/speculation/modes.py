@@ -24,7 +24,7 @@ from structgen.speculative import (
     TriGrams,
 )
 
-__all__ = ["COMMON", "MODES"]
+__all__ = ["COMMON", "LEARNED", "MODES", "learned_modes"]
 
 Make = Callable[[Any], Speculation]
 
@@ -72,3 +72,24 @@ MODES: dict[str, Make] = {
     ),
 }
 COMMON = ("default",)
+LEARNED = ("with drafter", "with drafter in trees", "drafter with 8 in trees")
+"""The modes with a learned drafter, `learned_modes`."""
+
+
+def learned_modes(path: str) -> dict[str, Make]:
+    """Return the modes with the learned drafter of a file."""
+    from structgen.speculative.learned import load_drafter
+
+    def with_default(*, branching: bool) -> Make:
+        return lambda model: Speculation(
+            [*Speculation().drafters, load_drafter(path, model)], branching=branching
+        )
+
+    makes: tuple[Make, ...] = (
+        with_default(branching=False),
+        with_default(branching=True),
+        lambda model: Speculation(
+            [load_drafter(path, model, least=0.1)], controller=Fixed(8), branching=True
+        ),
+    )
+    return dict(zip(LEARNED, makes, strict=True))
