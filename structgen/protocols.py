@@ -38,6 +38,7 @@ __all__ = [
     "TokenMatcher",
     "Tree",
     "capabilities_of",
+    "hidden_state_bytes",
     "is_chat_model",
     "is_language_model",
     "layer_count_of",
@@ -295,6 +296,11 @@ def start_rows(model: LanguageModel, prompts: Sequence[Sequence[int]], layers: S
     if layers and layer_count_of(model) is not None:
         return cast(HiddenStatesModel, model).start_with_hidden_states(prompts, layers)
     return model.start(prompts)
+
+
+def hidden_state_bytes(model: LanguageModel, layers: int) -> int:
+    """Return the size of the hidden states of `layers` layers after one token; 0 if the model does not state it."""
+    return layers * int(getattr(model, "hidden_state_bytes", 0))
 
 
 def layer_count_of(model: LanguageModel) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 import json
 from collections.abc import Iterator
@@ -56,7 +57,12 @@ def _add_train(actions: Any) -> None:
     _add_model(parser)
     add("--prompts", type=Path, help="JSON lines with prompts; without, the model writes its own")
     add("--directory", type=Path, help="where texts and states are kept (WEIGHTS.training)")
-    add("--kind", default="eagle", help="the kind of drafter (eagle)")
+    add(
+        "--kind",
+        default="eagle",
+        choices=("eagle", "medusa", "hydra", "kangaroo"),
+        help="the kind of drafter (eagle)",
+    )
     add("--tokens", type=int, default=400_000, help="tokens of answers that the model writes (400000)")
     add("--states-bytes", type=int, default=4_000_000_000, help="the most bytes of states on disk (4e9)")
     add("--vocabulary", type=int, default=8192, help="how many tokens the drafter may propose (8192)")
@@ -158,6 +164,7 @@ def _train(arguments: argparse.Namespace) -> int:
         lambda first: _requests(model, arguments.prompts, arguments.seed, first),
         directory / "texts.jsonl",
         tokens=arguments.tokens,
+        origin={"model": arguments.model, "prompts": _content(arguments.prompts)},
         seed=arguments.seed,
         progress=shown,
     )
@@ -169,11 +176,10 @@ def _train(arguments: argparse.Namespace) -> int:
         most_bytes=arguments.states_bytes,
         progress=shown,
     )
-    weights, training = train_drafter(
-        model, features, recipe, save=directory / "training.pt", resume=True, progress=shown
-    )
+    save = directory / f"{arguments.weights.stem}.training.pt"
+    weights, training = train_drafter(model, features, recipe, save=save, resume=True, progress=shown)
     save_weights(weights, arguments.weights)
-    last = max((found for _, found in training.validations), key=lambda found: found.tokens_per_pass)
+    last = training.best
     print(
         f"{arguments.weights}: {arguments.weights.stat().st_size / 1e6:.1f} MB; on {training.held_out} texts that were "
         f"set apart, the first token is right in {last.right[0]:.0%}, and a draft of {len(last.right)} gives "
@@ -189,6 +195,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         from structgen.speculative.learned import load_drafter
 
     model = _model(arguments)
+    if arguments.requests < 1:
+        raise InputError("--requests is a number above 0")
     drafter = load_drafter(arguments.weights, model)
     drafters = [drafter] if arguments.alone else [*Speculation().drafters, drafter]
     asked = itertools.islice(_requests(model, arguments.prompts, arguments.seed), arguments.requests)
@@ -218,6 +226,14 @@ def _trim(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _content(prompts: Path | None) -> str | None:
+    """Return a hash of the file of prompts."""
+    try:
+        return None if prompts is None else hashlib.sha256(prompts.read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"the prompts cannot be read: {prompts}: {error}") from error
+
+
 def _model(arguments: argparse.Namespace) -> Any:
     given = {name: getattr(arguments, name) for name in ("device", "dtype") if getattr(arguments, name)}
     return load_model(arguments.model, **given)
@@ -229,7 +245,7 @@ def _requests(model: Any, prompts: Path | None, seed: int, first: int = 0) -> It
 
     if prompts is None:
         return written_requests(model, seed=seed, first=first)
-    return itertools.islice(requests_of_file(model, prompts), first, None)
+    return iter(requests_of_file(model, prompts)[first:])
 
 
 def _figures(found: Evaluation) -> dict[str, Any]:

@@ -140,12 +140,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _with_drafter(model: HuggingFaceModel, path: str) -> Speculation:
     """Return the default drafters and the one of a file or folder."""
     with needed("--drafter", "transformers"):
-        from structgen.speculative import Speculation
-        from structgen.speculative.learned import load_drafter
+        from structgen.speculative.learned import speculation_with
 
-    drafter = load_drafter(path, model)
-    drafter.prepare(model)
-    return Speculation([*Speculation().drafters, drafter])
+    return speculation_with(path, model)
 
 
 def _draw(

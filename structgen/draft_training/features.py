@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +27,11 @@ from structgen.progress import ProgressBar
 from .texts import Text
 
 if TYPE_CHECKING:
+    import torch
+
     from structgen.models.hugging_face import HuggingFaceModel
 
-__all__ = ["Features", "compute_features", "load_features"]
+__all__ = ["Features", "as_half", "compute_features", "load_features"]
 
 _STATES, _INDEX, _LAYERS = "states", "index.npz", "layers.json"
 _MOST_BATCH_TOKENS = 4096
@@ -119,16 +122,22 @@ def compute_features(
 def load_features(directory: Path) -> Features:
     """Read a directory that `compute_features` wrote."""
     try:
-        with np.load(directory / _INDEX, allow_pickle=False) as index:
+        with (directory / _INDEX).open("rb") as file, np.load(file, allow_pickle=False) as index:
             fields = {name: index[name] for name in index.files}
         about = json.loads((directory / _LAYERS).read_text("utf-8"))
         layers, hidden = tuple(about["layers"]), int(fields.pop("hidden"))
         states = np.memmap(
             directory / _STATES, np.float16, "r", shape=(len(fields["tokens"]), len(layers), hidden)
         )
-    except (OSError, ValueError, KeyError) as error:
+        return Features(layers=layers, states=states, **fields)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
         raise ModelError(f"{directory} has no complete states of texts: {error}") from error
-    return Features(layers=layers, states=states, **fields)
+
+
+def as_half(states: torch.Tensor) -> NDArray[np.float16]:
+    """Return states in half precision; what is too large becomes the largest number."""
+    half: NDArray[np.float16] = states.float().clamp(-_LARGEST, _LARGEST).half().cpu().numpy()
+    return half
 
 
 def _tokens(text: Text, longest: int) -> NDArray[np.int32]:
@@ -154,8 +163,9 @@ def _within(
         chosen.append(text)
     if not chosen:
         raise OptionError(
-            f"there is no text whose states fit into {most_bytes} bytes: a token takes {per_token}",
-            hint="Allow more bytes, or give texts with an answer.",
+            f"there is no text of at most {longest} tokens, with an answer, whose states fit into {most_bytes} bytes: "
+            f"a token takes {per_token}",
+            hint="Allow more bytes, or give shorter prompts.",
         )
     return chosen
 
@@ -199,7 +209,7 @@ def _write(
                 output_hidden_states=list(layers),
             )
             for place, layer in enumerate(layers):
-                found = output.hidden_states[layer].float().clamp(-_LARGEST, _LARGEST).half().cpu().numpy()
+                found = as_half(output.hidden_states[layer])
                 for row, text in enumerate(batch):
                     states[offsets[text] : offsets[text + 1], place] = found[row, : lengths[text]]
             bar.advance(len(batch))

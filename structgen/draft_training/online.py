@@ -6,6 +6,8 @@ network is trained on some of them for a few steps, in a thread of its own. Text
 weights.
 Invariant: texts stay the same. If numbers are not finite, the drafter keeps the weights that it had, and stops learning
 with a warning. The buffer never exceeds its bound.
+Limits: a text counts up to its last draft. While `Goodput` pauses the drafter, nothing is learned. Of a long text the
+last 384 tokens are kept. Without a thread, all rows wait while it is trained.
 Cost: memory of the buffer; the time of the steps, on the machine that serves. A buffer contains the tokens of users'
 texts, and weights learn from them: give each group of users that must not learn of each other a drafter of its own.
 Source: Liu et al. 2024 (Online Speculative Decoding).
@@ -28,16 +30,17 @@ from structgen.errors import ModelError
 from structgen.speculative import Context, Proposal, RowDrafter, SpeculationWarning, Start
 from structgen.speculative.checks import check_number, check_whole
 from structgen.speculative.learned.acceptance import network_tensors
+from structgen.speculative.learned.heads import HeadSizes
 from structgen.speculative.learned.parts import LearnedDrafter
 
-from .features import Features
+from .features import Features, as_half
 from .recipes import frozen_rows, outputs_of
 from .training import Training, TrainingOptions
 
 __all__ = ["OnlineDrafter"]
 
-_LARGEST = 65_504.0
-"""The largest float16."""
+_LONGEST = 384
+"""The number of last tokens of a text that are kept."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,10 @@ class OnlineDrafter:
         steps: The number of steps each time.
         most_bytes: The largest size of the texts and states that are kept; the oldest ones are dropped first.
         learning_rate: Of the steps.
-        background: Whether a thread trains, so that no text waits. If not, the text that ended waits.
+        background: Whether a thread trains, so that no text waits.
 
     Raises:
+        OptionError: Drafters of its kind are not trained here.
         ModelError: The drafter has an output layer or embeddings of its own, as those of other projects do.
     """
 
@@ -94,7 +98,9 @@ class OnlineDrafter:
         self.most_bytes, self.background = most_bytes, background
         self.updates = 0
         """How many times it was trained."""
-        self._options = TrainingOptions(learning_rate=learning_rate, batch=4, held_out=0.5)
+        outputs_of(drafter.kind)
+        ahead = drafter.sizes.count if isinstance(drafter.sizes, HeadSizes) else 3
+        self._options = TrainingOptions(learning_rate=learning_rate, batch=4, held_out=0.5, steps_ahead=ahead)
         self._buffer: deque[_Seen] = deque()
         self._bytes = self._new = 0
         self._failed = False
@@ -120,10 +126,14 @@ class OnlineDrafter:
             states: The hidden states after them, ``[tokens, layers, hidden size]``.
             prompt: The number of tokens of the prompt.
         """
+        # The attention of a training takes memory with the square of a text.
+        start = max(0, len(tokens) - _LONGEST)
+        tokens, states, prompt = tokens[start:], states[start:], max(0, prompt - start)
         if self._failed or len(tokens) <= prompt + self._options.steps_ahead + 1:
             return
-        half = states.float().clamp(-_LARGEST, _LARGEST).half().cpu().numpy()
-        seen = _Seen(np.array(tokens, dtype=np.int32), np.array(half), prompt)
+        seen = _Seen(np.array(tokens, dtype=np.int32), np.array(as_half(states)), prompt)
+        if seen.size > self.most_bytes:
+            return
         with self._lock:
             self._buffer.append(seen)
             self._bytes += seen.size
@@ -147,16 +157,18 @@ class OnlineDrafter:
             self._thread.join()
 
     def _update(self, texts: Sequence[_Seen]) -> None:
-        features = self._features(texts)
         try:
+            features = self._features(texts)
             if self._training is None:
                 self._training = self._started(features)
             self._training.learn(features, self.steps)
-        except (ModelError, RuntimeError) as error:
+            state = self._training.network.state_dict()
+            if not all(torch.isfinite(tensor).all() for tensor in state.values()):
+                raise ModelError("its weights are no longer finite")
+        except Exception as error:  # noqa: BLE001 — what is served must not depend on the learning
             self._failed = True
             warnings.warn(f"a drafter stops learning: {error}", SpeculationWarning, stacklevel=2)
             return
-        state = self._training.network.state_dict()
         self.drafter.use({name: tensor.detach().float().cpu().clone() for name, tensor in state.items()})
         self.updates += 1
 

@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from structgen.errors import OptionError
+from structgen.speculative.checks import check_whole
 from structgen.speculative.learned import DraftWeights
 from structgen.speculative.learned.eagle import EagleNetwork, EagleSizes
 from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork
 from structgen.speculative.learned.kangaroo import KangarooNetwork, KangarooSizes
 from structgen.speculative.learned.layers import LayerSizes
+from structgen.speculative.learned.parts import output_weight, transformers_model
 
 from .adapting import adapted
 from .features import Features
@@ -48,6 +50,15 @@ class Recipe:
     reference: DraftWeights | None = None
     """Weights of the same kind that were trained before: train on what can still be learned (AdaSPEC)."""
     options: TrainingOptions = field(default_factory=TrainingOptions)
+
+    def __post_init__(self) -> None:
+        outputs_of(self.kind)
+        check_whole("drafted_tokens", self.drafted_tokens, high=10_000_000)
+        if self.reference is not None and self.reference.kind != self.kind:
+            raise OptionError(
+                f"the reference is a drafter of the kind {self.reference.kind!r:.40}, not {self.kind!r}",
+                hint="Train it with the same options.",
+            )
 
 
 def layers_read(model: HuggingFaceModel) -> tuple[int, ...]:
@@ -78,14 +89,11 @@ def train_drafter(
     Returns:
         The weights, and the training with its validations.
     """
-    if recipe.kind not in KINDS:
-        raise OptionError(
-            f"there is no drafter {recipe.kind!r:.40}", hint=f"Choose one of {', '.join(KINDS)}."
-        )
     torch.manual_seed(recipe.options.seed)
     ids = most_frequent_tokens(features, recipe.drafted_tokens)
     embeddings, rows = frozen_rows(model, ids)
-    sizes, network, outputs = KINDS[recipe.kind](model, features, recipe.options.steps_ahead)
+    make, outputs = KINDS[recipe.kind]
+    sizes, network = make(model, features, recipe.options.steps_ahead)
     network.to(embeddings.device)
     training = Training(
         network,
@@ -106,7 +114,7 @@ def train_drafter(
         "texts": len(features),
         "tokens": len(features.tokens),
         "minutes": round(training.seconds / 60, 1),
-        "validation": [round(share, 4) for share in training.validations[-1][1].right],
+        "validation": [round(share, 4) for share in training.best.right],
     }
     tensors = {name: tensor.float().cpu() for name, tensor in best.items()}
     weights = DraftWeights(recipe.kind, sizes.as_dict(), model.vocabulary.fingerprint, ids, tensors, notes)
@@ -118,9 +126,9 @@ def _reference(recipe: Recipe, sizes: _Sizes, network: nn.Module) -> nn.Module |
     given = recipe.reference
     if given is None:
         return None
-    if given.kind != recipe.kind or json.dumps(given.sizes) != json.dumps(sizes.as_dict()):
+    if json.dumps(given.sizes) != json.dumps(sizes.as_dict()):
         raise OptionError(
-            "the reference drafter has another kind or other sizes than the one that is trained",
+            "the reference drafter has other sizes than the one that is trained",
             hint="Train it with the same options.",
         )
     reference = copy.deepcopy(network)
@@ -129,36 +137,27 @@ def _reference(recipe: Recipe, sizes: _Sizes, network: nn.Module) -> nn.Module |
 
 
 _Sizes = EagleSizes | HeadSizes | KangarooSizes
-_Made = tuple[_Sizes, nn.Module, Outputs]
+_Made = tuple[_Sizes, nn.Module]
 
 
 def _eagle(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
     sizes = EagleSizes(_layer_sizes(model), features.layers)
-    return sizes, EagleNetwork(sizes), _eagle_outputs
+    return sizes, EagleNetwork(sizes)
 
 
 def _medusa(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
     sizes = HeadSizes(_layer_sizes(model).hidden, model.layer_count, steps)
-    return sizes, HeadsNetwork(sizes), _head_outputs
+    return sizes, HeadsNetwork(sizes)
 
 
 def _hydra(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
     sizes = HeadSizes(_layer_sizes(model).hidden, model.layer_count, steps, reads=steps)
-    return sizes, HeadsNetwork(sizes), _head_outputs
+    return sizes, HeadsNetwork(sizes)
 
 
 def _kangaroo(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
     sizes = KangarooSizes(replace(_layer_sizes(model), mlp=0), features.layers[0])
-    return sizes, KangarooNetwork(sizes), _kangaroo_outputs
-
-
-KINDS: dict[str, Callable[[HuggingFaceModel, Features, int], _Made]] = {
-    "eagle": _eagle,
-    "medusa": _medusa,
-    "hydra": _hydra,
-    "kangaroo": _kangaroo,
-}
-"""From a model, features and the number of steps ahead to sizes, a new network and its outputs, by kind."""
+    return sizes, KangarooNetwork(sizes)
 
 
 def _layer_sizes(model: HuggingFaceModel) -> LayerSizes:
@@ -199,30 +198,28 @@ def _kangaroo_outputs(
     return [output[:, 1 + step : 1 + step + count] for step in range(steps)]
 
 
-_OUTPUTS: dict[str, Outputs] = {
-    "eagle": _eagle_outputs,
-    "medusa": _head_outputs,
-    "hydra": _head_outputs,
-    "kangaroo": _kangaroo_outputs,
+KINDS: dict[str, tuple[Callable[[HuggingFaceModel, Features, int], _Made], Outputs]] = {
+    "eagle": (_eagle, _eagle_outputs),
+    "medusa": (_medusa, _head_outputs),
+    "hydra": (_hydra, _head_outputs),
+    "kangaroo": (_kangaroo, _kangaroo_outputs),
 }
+"""For each kind a function from a model, features and the number of steps ahead to sizes and a new network; and the
+outputs of the network for whole texts."""
 
 
 def outputs_of(kind: str) -> Outputs:
     """Return the outputs of a kind of network for whole texts."""
-    if kind not in _OUTPUTS:
+    if kind not in KINDS:
         raise OptionError(
-            f"drafters of the kind {kind!r:.40} are not trained here",
-            hint=f"Use one of {', '.join(_OUTPUTS)}.",
+            f"drafters of the kind {kind!r:.40} are not trained here", hint=f"Use one of {', '.join(KINDS)}."
         )
-    return _OUTPUTS[kind]
+    return KINDS[kind][1]
 
 
 def frozen_rows(model: HuggingFaceModel, ids: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the model's embeddings and its output rows for these tokens, in float32."""
-    whole = model.model
+    whole = transformers_model(model)
     embeddings = whole.get_input_embeddings().weight.detach().float()
-    if getattr(whole.config.get_text_config(), "tie_word_embeddings", False):
-        rows = embeddings
-    else:
-        rows = whole.get_output_embeddings().weight.detach().float()
-    return embeddings, rows[torch.from_numpy(ids).to(rows.device)]
+    rows = output_weight(whole)
+    return embeddings, rows[torch.from_numpy(ids).to(rows.device)].float()

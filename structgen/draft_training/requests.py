@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from structgen.errors import ModelError, OptionError
+from structgen.errors import ModelError, OptionError, StructgenError
 from structgen.generation import SamplingOptions, generate_tokens
 
 from .texts import Request
@@ -54,8 +54,8 @@ def constraint_of(source: dict[str, Any] | None) -> Constraint | None:
     return constraint
 
 
-def requests_of_file(model: LanguageModel, path: Path) -> Iterator[Request]:
-    """Yield the requests of a file of JSON lines.
+def requests_of_file(model: LanguageModel, path: Path) -> list[Request]:
+    """Return the requests of a file of JSON lines.
 
     Each line has ``prompt`` (a text, or messages) and may have one of ``schema``, ``regex``, ``choice``, ``grammar``
     and ``lark``, ``kind`` (the name under which reports show it) and ``max_tokens``.
@@ -65,9 +65,10 @@ def requests_of_file(model: LanguageModel, path: Path) -> Iterator[Request]:
         ModelError: The file cannot be read.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"the prompts cannot be read: {path}: {error}") from error
+    requests = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -82,16 +83,20 @@ def requests_of_file(model: LanguageModel, path: Path) -> Iterator[Request]:
                     f"unknown key {unknown[0]!r}" if unknown else f"it has both {named[0]} and {named[1]}"
                 )
             source = {named[0]: given[named[0]]} if named else None
-            most = int(given.get("max_tokens", 160))
-            yield Request(
+            most = given.get("max_tokens", 160)
+            if not isinstance(most, int) or most < 1:
+                raise ValueError(f"max_tokens is {most!r:.40}; it is a whole number above 0")
+            request = Request(
                 list(model.encode(given["prompt"])),
                 str(given.get("kind", _NAMES[named[0] if named else None])),
                 constraint_of(source),
                 source,
                 most,
             )
-        except (ValueError, TypeError) as error:
+        except (StructgenError, ValueError, TypeError, RecursionError) as error:
             raise OptionError(f"{path}: line {number} is not a request: {error}") from error
+        requests.append(request)
+    return requests
 
 
 _STARTS = (
@@ -108,6 +113,9 @@ _CODE_STARTS = (
 _ONLY_CODE = " Answer with code only."
 _PLACE = "\N{MIDDLE DOT}"
 _MOST_ASKED = 48
+"""The largest number of tokens of a prompt."""
+_MOST_FRUITLESS = 10
+"""After so many batches without a new prompt there is an error."""
 
 
 def written_requests(
@@ -119,12 +127,13 @@ def written_requests(
     Another `first` gives other requests: a collection that goes on gives the number of texts that it has.
     """
     head, tail = _turn(model)
+    beginnings = _STARTS if head else [start for start in _STARTS if start]
     seen: set[tuple[int, ...]] = set()
     rng = np.random.default_rng((seed, first))
-    number = first
-    while True:
+    number, fruitless = first, 0
+    while fruitless < _MOST_FRUITLESS:
         is_code = number % 4 == 3
-        starts = [str(rng.choice(_CODE_STARTS if is_code else _STARTS)) for _ in range(batch)]
+        starts = [str(rng.choice(_CODE_STARTS if is_code else beginnings)) for _ in range(batch)]
         openings = [
             [*head, *(model.vocabulary.encode(start.encode()) or [])] if start else list(head)
             for start in starts
@@ -134,16 +143,22 @@ def written_requests(
             for row in range(batch)
         ]
         asked = generate_tokens(model, openings, [None] * batch, options)
+        fruitless += 1
         for opening, answer in zip(openings, asked, strict=True):
             question = (*opening[len(head) :], *answer.tokens)
             if not question or (tail and answer.end_token is None) or question in seen:
                 continue
             seen.add(question)
+            fruitless = 0
             more: list[int] = []
             if is_code and rng.random() < 0.6:
                 more = list(model.vocabulary.encode(_ONLY_CODE.encode()) or [])
             yield Request([*head, *question, *more, *tail], "code" if is_code else "free text")
         number += 1
+    raise ModelError(
+        f"the model has written no prompt of at most {_MOST_ASKED} tokens in {_MOST_FRUITLESS * batch} attempts",
+        hint="Give prompts: structgen draft train --prompts FILE.",
+    )
 
 
 def _turn(model: LanguageModel) -> tuple[list[int], list[int]]:

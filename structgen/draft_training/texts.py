@@ -12,7 +12,7 @@ Source: Kim and Rush 2016 (training on a teacher's own texts).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -69,15 +69,14 @@ def read_texts(path: Path) -> list[Text]:
         ModelError: The file cannot be read, or a line is not such a text.
     """
     try:
-        lines = path.read_text("utf-8").splitlines(keepends=True)
+        whole, _, _ = path.read_text("utf-8").rpartition("\n")
+        lines = whole.split("\n") if whole else []  # a text may contain other ends of lines
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"the texts cannot be read: {path}: {error}") from error
     texts = []
     for number, line in enumerate(lines, 1):
-        if not line.endswith("\n"):
-            break
         try:
             given = json.loads(line)
             text = Text(**given)
@@ -86,7 +85,7 @@ def read_texts(path: Path) -> list[Text]:
                 for tokens in (text.prompt, text.answer)
                 for token in tokens
             )
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise ModelError(f"{path}: line {number} is not a text to train on: {error}") from error
         if not is_valid or not text.prompt:
             raise ModelError(f"{path}: line {number} has no prompt, or tokens that are not numbers")
@@ -100,6 +99,7 @@ def collect_texts(
     path: Path,
     *,
     tokens: int,
+    origin: Mapping[str, Any] | None = None,
     batch: int = 32,
     seed: int = 0,
     progress: bool = False,
@@ -111,15 +111,18 @@ def collect_texts(
         requests: From the number of texts that the file has already to the requests after those.
         path: The file.
         tokens: The number of tokens of all answers together.
+        origin: What the requests are from, as JSON. A collection goes on only with the same model, seed and origin.
         batch: The number of requests that are answered at a time.
         seed: The seed of all draws.
         progress: Whether to show a progress bar.
 
     Raises:
-        ModelError: The file cannot be written. It then holds the texts before.
+        ModelError: The file cannot be written, and holds the texts before; or it has texts of another model, seed or
+            origin.
     """
     if tokens < 1:
         raise OptionError(f"tokens is {tokens}; it must be at least 1")
+    _check_origin(path, {"vocabulary": model.vocabulary.fingerprint, "seed": seed, **(origin or {})})
     texts = read_texts(path)
     done = sum(len(text.answer) for text in texts)
     with ProgressBar(tokens, "texts", progress) as bar:
@@ -170,6 +173,22 @@ def _answers(model: LanguageModel, asked: Sequence[Request], first: int, seed: i
         ended = [] if answer.end_token is None else [answer.end_token]
         texts.append(Text(prompt, [*answer.tokens, *ended], request.kind, temperature, request.source))
     return texts
+
+
+def _check_origin(path: Path, origin: dict[str, Any]) -> None:
+    """Write where the texts are from next to them; raise `ModelError` if they are from elsewhere."""
+    beside = path.with_name(path.stem + ".origin.json")
+    try:
+        if path.exists() and beside.exists():
+            if json.loads(beside.read_text("utf-8")) != origin:
+                raise ModelError(
+                    f"{path} has texts of another model, seed or list of prompts",
+                    hint="Name another directory, or remove the file.",
+                )
+            return
+        beside.write_text(json.dumps(origin), "utf-8")
+    except (OSError, ValueError) as error:
+        raise ModelError(f"the origin of the texts cannot be read or written: {beside}: {error}") from error
 
 
 def _drop_broken_line(path: Path) -> None:

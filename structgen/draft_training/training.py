@@ -5,16 +5,17 @@ an answer (`outputs`), and compares its distributions with those of the model, w
 The distributions cover a sample of the trimmed vocabulary, another one for each step: the tokens of the batch and
 random ones. The output rows are the model's own and do not change, so what is learned holds for all tokens, and a step
 takes half the time. A part of the texts is set apart: the best weights on them are returned.
-Invariant: the result depends on the seed, the texts and the options only (up to the rounding of the machine). State is
-saved now and then, and a resumed training goes on from there. Numbers that are not finite end it with an error, and
+Invariant: the result depends on the seed, the texts and the options only (up to the rounding of the machine), unless
+the minutes end first: the learning rate falls with the larger share of steps and minutes. State is saved at each
+validation, and a resumed training goes on from there. Numbers that are not finite end it with an error, and
 the weights of the last save are kept.
 Source: Zhou et al. 2024 (DistillSpec); Li et al. 2025 (EAGLE-3).
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -29,6 +30,7 @@ from torch import nn
 from structgen.errors import ModelError, OptionError
 from structgen.progress import ProgressBar
 from structgen.speculative.checks import check_number
+from structgen.speculative.learned.weights import replacing
 
 from .features import Features
 from .losses import loss_named
@@ -36,6 +38,9 @@ from .masks import TextMasks
 from .selection import select
 
 __all__ = ["Outputs", "Training", "TrainingOptions", "Validation", "most_frequent_tokens"]
+
+_MAY_CHANGE = ("epochs", "minutes", "patience", "validations")
+"""Options that say how long a training goes on."""
 
 Outputs = Callable[[nn.Module, torch.Tensor, torch.Tensor, int], Sequence[torch.Tensor]]
 """From a network, states at positions 0 to T - 1 + steps, ``[texts, T + steps, layers, hidden]``, embeddings of the
@@ -163,6 +168,10 @@ class Training:
         per_epoch = len(self._batches(0))
         steps = math.ceil(self.options.epochs * per_epoch)
         every = max(1, per_epoch // self.options.validations)
+        if self._best is not None and (
+            self._since_best >= self.options.patience or self.seconds >= 60 * self.options.minutes
+        ):
+            return self._best[1]
         started = time.monotonic() - self.seconds
         with ProgressBar(steps, "training", progress) as bar:
             bar.advance(self._step)
@@ -177,7 +186,8 @@ class Training:
                     ends = self._step >= steps or done >= 1
                     if ends or self._step % every == 0:
                         self._validate()
-                        bar.say(loss=f"{loss:.2f}", tokens_a_pass=f"{self._last.tokens_per_pass:.2f}")
+                        found = self.validations[-1][1]
+                        bar.say(loss=f"{loss:.2f}", tokens_a_pass=f"{found.tokens_per_pass:.2f}")
                         self._save()
                         ends = ends or self._since_best >= self.options.patience
                     if ends:
@@ -200,8 +210,9 @@ class Training:
         return len(self._apart)
 
     @property
-    def _last(self) -> Validation:
-        return self.validations[-1][1]
+    def best(self) -> Validation:
+        """The validation of the weights that `run` returns."""
+        return max((found for _, found in self.validations), key=lambda found: found.tokens_per_pass)
 
     def _batches(self, epoch: int) -> list[NDArray[np.int64]]:
         """Return the batches of an epoch: texts of about one length, in random order."""
@@ -355,17 +366,24 @@ class Training:
             "since_best": self._since_best,
             "seconds": self.seconds,
             "validations": [(step, asdict(found)) for step, found in self.validations],
-            "options": asdict(self.options),
+            "about": self._about(),
         }
-        made = self.save.with_name(self.save.name + ".writing")
         try:
-            torch.save(state, made)
-            os.replace(made, self.save)
+            with replacing(self.save) as made:
+                torch.save(state, made)
         except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
-            made.unlink(missing_ok=True)
             raise ModelError(
                 f"the state of the training cannot be written to {self.save}: {error}"
             ) from error
+
+    def _about(self) -> dict[str, Any]:
+        """Return what must be the same for a training to go on."""
+        given = {name: value for name, value in asdict(self.options).items() if name not in _MAY_CHANGE}
+        read = hashlib.sha256(self.features.tokens.tobytes() + self.token_ids.tobytes())
+        for tensor in () if self.reference is None else self.reference.state_dict().values():
+            read.update(tensor.float().cpu().numpy().tobytes())
+        shapes = {name: list(tensor.shape) for name, tensor in self.network.state_dict().items()}
+        return {"options": given, "read": read.hexdigest(), "shapes": shapes, "used": list(self.used)}
 
     def _resume(self) -> None:
         """Go on from the last save, if there is one."""
@@ -373,12 +391,19 @@ class Training:
             return
         try:
             state: dict[str, Any] = torch.load(self.save, weights_only=True)
-            self.network.load_state_dict(state["network"])
-            self._optimizer.load_state_dict(state["optimizer"])
+            about = state["about"]
+            if about == self._about():
+                self.network.load_state_dict(state["network"])
+                self._optimizer.load_state_dict(state["optimizer"])
         except Exception as error:
             raise ModelError(
                 f"{self.save} is not the state of this training: {error}", hint="Remove it to start again."
             ) from error
+        if about != self._about():
+            raise ModelError(
+                f"{self.save} is the state of a training with other options or other texts",
+                hint="Remove it to start again, or name another file for the weights.",
+            )
         self._best, self._step = state["best"], state["step"]
         self._since_best, self.seconds = state["since_best"], state["seconds"]
         self.validations = [(step, Validation(**found)) for step, found in state["validations"]]

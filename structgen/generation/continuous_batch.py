@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import ModelError, OptionError
-from structgen.protocols import capabilities_of, start_rows, token_cache_bytes
+from structgen.protocols import capabilities_of, hidden_state_bytes, start_rows, token_cache_bytes
 
 from .batch_row import BatchRow
 from .drafting import NO_DRAFT, DraftedTokens, Drafting
@@ -124,7 +124,8 @@ class ContinuousBatch:
         self._patience = patience
         self._prompt_tokens = prompt_tokens
         self._drafting = drafting
-        self.prefixes = PrefixCache(prefix_bytes, token_cache_bytes(model))
+        states = 0 if drafting is None else hidden_state_bytes(model, len(drafting.hidden_layers))
+        self.prefixes = PrefixCache(prefix_bytes, token_cache_bytes(model) + states)
         self._threads = TaskThreads(patience, 2 * most_rows)
         self._waiting: deque[_Arrival] = deque()
         self._arriving: _Arrival | None = None

@@ -130,6 +130,11 @@ class HuggingFaceModel:
         return start_session(self.model, self.vocabulary.size, prompts)
 
     @property
+    def hidden_state_bytes(self) -> int:
+        """The size of one layer's hidden state of one token, in bytes."""
+        return int(self.model.config.get_text_config().hidden_size) * self.dtype.itemsize
+
+    @property
     def layer_count(self) -> int:
         """See `HiddenStatesModel.layer_count`."""
         return int(self.model.config.get_text_config().num_hidden_layers)

@@ -20,7 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from structgen.errors import GenerationError
 from structgen.generation.continuous_batch import ContinuousBatch
@@ -31,6 +31,9 @@ from structgen.speculative import Speculation
 from .errors import ShuttingDown
 from .settings import ServerSettings
 from .ticket import Ticket
+
+if TYPE_CHECKING:
+    from structgen.speculative.learned.parts import LearnedDrafter
 
 __all__ = ["ModelThread"]
 
@@ -319,12 +322,13 @@ class ModelThread:
 def _speculation(model: Any, settings: ServerSettings) -> Speculation:
     if settings.drafter is None:
         return Speculation()
-    from structgen.speculative.learned import load_drafter
+    from structgen.speculative.learned import speculation_with
 
-    drafter = load_drafter(settings.drafter, model)
-    drafter.prepare(model)  # a file for another model ends the server before it serves
+    # A file for another model ends the server before it serves.
+    speculation = speculation_with(settings.drafter, model, in_batches=True)
     if not settings.drafter_learns:
-        return Speculation([*Speculation().drafters, drafter])
+        return speculation
     from structgen.draft_training.online import OnlineDrafter
 
-    return Speculation([*Speculation().drafters, OnlineDrafter(drafter)])
+    *others, drafter = speculation.drafters
+    return Speculation([*others, OnlineDrafter(cast("LearnedDrafter[Any]", drafter))])

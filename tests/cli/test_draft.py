@@ -37,7 +37,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def prompts_in(folder: Path, lines: list[dict[str, Any]]) -> str:
     path = folder / "prompts.jsonl"
-    path.write_text("\n".join(map(json.dumps, lines)))
+    path.write_text("\n".join(json.dumps(line, ensure_ascii=False) for line in lines))
     return str(path)
 
 
@@ -134,6 +134,9 @@ def test_generate_and_evaluate_with_drafters_of_other_projects(
         ({"max_tokens": 3}, "line 2 is not a request: it has no prompt"),
         ({"prompt": "x", "regex": "a", "choice": ["b"]}, "both regex and choice"),
         ({"prompt": "x", "shema": {}}, "unknown key 'shema'"),
+        ({"prompt": "x", "regex": "("}, "line 2 is not a request"),
+        ({"prompt": "x", "max_tokens": -4}, "max_tokens is -4"),
+        ({"prompt": "a\u2028b", "max_tokens": 0}, "max_tokens is 0"),
     ],
 )
 def test_prompts_that_cannot_be_used_are_named(

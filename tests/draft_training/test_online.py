@@ -17,7 +17,7 @@ from structgen.draft_training.online import OnlineDrafter  # noqa: E402
 from structgen.draft_training.recipes import Recipe, train_drafter  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.speculative import Fixed, Speculation, SpeculationWarning  # noqa: E402
-from structgen.speculative.learned import Eagle  # noqa: E402
+from structgen.speculative.learned import Eagle, Hydra  # noqa: E402
 from tests.draft_training.test_training import OPTIONS, Tiny, repeated  # noqa: E402
 
 PROMPTS = [[20 + index, 9, 30] for index in range(3)]
@@ -103,3 +103,25 @@ def test_what_was_learned_is_about_the_text_that_was_kept(trained: tuple[Tiny, A
     layers = online.hidden_layers(model.layer_count)
     wanted = torch.stack([output.hidden_states[layer][0] for layer in layers], dim=1)
     np.testing.assert_allclose(seen.states, wanted, rtol=5e-3, atol=5e-3)
+
+
+def test_long_texts_and_texts_beyond_the_bound(trained: tuple[Tiny, Any]) -> None:
+    model, weights = trained
+    online = OnlineDrafter(Eagle(weights, least=0.0), every=1000, most_bytes=100_000)
+    acceptance(model, online, 1)
+    count = len(online._buffer)
+    online.add([5] * 3000, torch.ones(3000, 2, 32), 10)  # cut to its last tokens
+    assert len(online._buffer) == count + 1 and len(online._buffer[-1].tokens) < 1000
+    kept = list(online._buffer)
+    online.add([5] * 400, torch.ones(400, 2, 4096), 10)  # larger than the whole buffer
+    assert list(online._buffer) == kept
+
+
+@pytest.mark.parametrize("heads", [2, 4])
+def test_heads_of_any_number_learn(heads: int, trained: tuple[Tiny, Any], tmp_path: Path) -> None:
+    model, features = repeated(tmp_path)
+    options = dataclasses.replace(OPTIONS, epochs=1, steps_ahead=heads)
+    weights, _ = train_drafter(model, features, Recipe("hydra", 64, options=options))
+    online = OnlineDrafter(Hydra(weights, least=0.0), every=2, steps=2, background=False)
+    acceptance(model, online, 4)
+    assert online.updates >= 1

@@ -68,6 +68,8 @@ def test_texts_are_the_models_own_and_a_collection_resumes(tmp_path: Path) -> No
     path.write_text('{"prompt": [1]}\n')
     with pytest.raises(ModelError, match="line 1 is not a text"):
         read_texts(path)
+    with pytest.raises(ModelError, match="another model, seed"):
+        collect_texts(model, requests, path, tokens=100, batch=4, seed=1)
     with pytest.raises(OptionError, match="tokens is 0"):
         collect_texts(model, requests, path, tokens=0)
 
@@ -99,10 +101,16 @@ def test_states_are_kept_within_a_budget_and_not_mixed_up(tmp_path: Path) -> Non
         compute_features(model, texts, tmp_path / "few", (0, 2), most_bytes=40 * per_token)
     with pytest.raises(ModelError, match="other texts"):
         compute_features(model, texts[1:], tmp_path / "few", (1, 2), most_bytes=40 * per_token)
-    with pytest.raises(OptionError, match="no text whose states fit"):
+    with pytest.raises(OptionError, match="no text of at most"):
         compute_features(model, texts, tmp_path / "none", (1, 2), most_bytes=per_token)
-    with pytest.raises(ModelError, match="no complete states"):
-        load_features(tmp_path / "none")
+    index = tmp_path / "few" / "index.npz"
+    for content in (index.read_bytes()[:100], b"", None):
+        if content is None:
+            index.unlink()
+        else:
+            index.write_bytes(content)
+        with pytest.raises(ModelError, match="no complete states"):
+            load_features(tmp_path / "few")
 
 
 OPTIONS = TrainingOptions(
@@ -153,6 +161,12 @@ def test_an_interrupted_training_goes_on(tmp_path: Path) -> None:
     _, second = train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
     assert len(second.validations) == 2 * len(first.validations)
     assert set(whole.tensors) == set(second.network.state_dict())
+    _, ended = train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
+    assert ended.validations == second.validations  # nothing was left to do
+    for other in ({"loss": "tvd"}, {"learning_rate": 1e-4}, {"seed": 1}):
+        changed = dataclasses.replace(short, **other)
+        with pytest.raises(ModelError, match="other options or other texts"):
+            train_drafter(model, features, Recipe("eagle", 64, options=changed), save=save, resume=True)
     save.write_bytes(b"no state")
     with pytest.raises(ModelError, match="not the state of this training"):
         train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
@@ -231,5 +245,5 @@ def test_a_reference_selects_what_is_learned(tmp_path: Path) -> None:
     assert not torch.equal(chosen.tensors[name], every.tensors[name])
     assert torch.allclose(all_chosen.tensors[name], every.tensors[name], atol=1e-4)
     other, _ = train_drafter(model, features, Recipe("medusa", 64, options=short))
-    with pytest.raises(OptionError, match="another kind"):
-        train_drafter(model, features, Recipe("eagle", 64, other, short))
+    with pytest.raises(OptionError, match="kind 'medusa'"):
+        Recipe("eagle", 64, other, short)

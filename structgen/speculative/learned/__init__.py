@@ -17,7 +17,7 @@ from .dynamic_exit import DEL
 from .eagle import Eagle
 from .heads import Hydra, Medusa
 from .kangaroo import Kangaroo
-from .loading import load_drafter
+from .loading import load_drafter, speculation_with
 from .prompt_tokens import PromptTokens
 from .weights import DraftWeights, load_weights, save_weights
 
@@ -35,4 +35,5 @@ __all__ = [
     "load_drafter",
     "load_weights",
     "save_weights",
+    "speculation_with",
 ]

@@ -99,6 +99,7 @@ class Kangaroo(LearnedDrafter[KangarooNetwork]):
     kind = "kangaroo"
     sizes: KangarooSizes
     usual_width = 2
+    drafts_in_batches = False
 
     def __init__(self, weights: DraftWeights | str | Path, *, threshold: float = 0.6, **options: Any) -> None:
         check_number("threshold", threshold)

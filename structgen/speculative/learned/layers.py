@@ -15,6 +15,9 @@ from torch.nn import functional
 __all__ = ["DraftLayer", "LayerSizes", "RMSNorm", "rotated"]
 
 
+_LARGEST_SIZE = 1 << 20
+
+
 @dataclass(frozen=True)
 class LayerSizes:
     """The sizes of a decoder layer."""
@@ -40,6 +43,14 @@ class LayerSizes:
     """Whether attention's output is added to the normed state, not to the state."""
 
     def __post_init__(self) -> None:
+        for name in ("hidden", "heads", "kv_heads", "head_size", "mlp"):
+            size = getattr(self, name)
+            if not isinstance(size, int) or not (name != "mlp") <= size <= _LARGEST_SIZE:
+                raise ValueError(f"{name} is {size!r:.40}")
+        if self.heads % self.kv_heads or self.head_size % 2:
+            raise ValueError(
+                f"{self.heads} heads of {self.head_size} numbers do not fit {self.kv_heads} KV heads"
+            )
         object.__setattr__(self, "frequencies", tuple(self.frequencies))  # JSON has lists only
 
 

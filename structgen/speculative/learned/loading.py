@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from structgen.errors import ModelError
+from structgen.errors import ModelError, OptionError
 
+from ..speculation import Speculation
 from .checkpoints import is_checkpoint, load_checkpoint
 from .eagle import Eagle
 from .heads import Hydra, Medusa
@@ -15,7 +16,7 @@ from .parts import LearnedDrafter
 from .prompt_tokens import PromptTokens
 from .weights import load_weights
 
-__all__ = ["load_drafter"]
+__all__ = ["load_drafter", "speculation_with"]
 
 _KINDS: dict[str, type[LearnedDrafter[Any]]] = {
     each.kind: each for each in (Eagle, Medusa, Hydra, Kangaroo, PromptTokens)
@@ -49,3 +50,26 @@ def load_drafter(path: str | Path, model: Any = None, **options: Any) -> Learned
             hint=f"It knows {', '.join(sorted(_KINDS))}.",
         )
     return _KINDS[weights.kind](weights, **options)
+
+
+def speculation_with(path: str | Path, model: Any, *, in_batches: bool = False) -> Speculation:
+    """Return a `Speculation` with the default drafters and the one of a file, which is checked against the model.
+
+    Args:
+        path: The file or the folder, see `load_drafter`.
+        model: The model.
+        in_batches: Whether rows of a running batch will use it.
+
+    Raises:
+        ModelError: The drafter cannot be read, or is not for the model.
+        OptionError: It does not draft in running batches.
+        VocabularyMismatch: It was trained with another tokenizer.
+    """
+    drafter = load_drafter(path, model)
+    if in_batches and not drafter.drafts_in_batches:
+        raise OptionError(
+            f"{path} has a drafter of the kind {drafter.kind!r}, which does not draft in a running batch",
+            hint="A server takes those of the kinds eagle, medusa and hydra.",
+        )
+    drafter.prepare(model)
+    return Speculation([*Speculation().drafters, drafter])

@@ -12,7 +12,7 @@ Source: "VocabTrim" (Goel et al. 2025): a draft needs only the tokens that are f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -171,7 +171,9 @@ def transformers_model(model: Any) -> Any:
         ModelError: It is not one of `transformers`.
     """
     whole = getattr(model, "model", None)
-    if whole is None or not hasattr(whole, "get_input_embeddings"):
+    while whole is not None and not hasattr(whole, "get_input_embeddings"):
+        whole = getattr(whole, "model", None)  # a model with processors contains another one
+    if whole is None:
         raise ModelError(
             f"a learned drafter reads the weights of a transformers model, and {a_kind(model)} has none"
         )
@@ -181,7 +183,7 @@ def transformers_model(model: Any) -> Any:
 def fit(
     weights: DraftWeights,
     sizes: Sizes,
-    network: _Network,
+    make_network: Callable[[], _Network],
     model: Any,
     acceptance: AcceptanceHead | None = None,
 ) -> Fitted[_Network]:
@@ -190,7 +192,7 @@ def fit(
     Args:
         weights: The weights.
         sizes: Their sizes.
-        network: A network of these sizes, which gets the weights.
+        make_network: Makes a network of these sizes, which gets the weights.
         model: The model, a `LanguageModel`.
         acceptance: The acceptance head. It is copied.
 
@@ -223,8 +225,9 @@ def fit(
             f"the drafter's weights list token {weights.token_ids[-1]}, which the model does not have"
         )
     try:
+        network = make_network()
         network.load_state_dict(network_tensors(weights))
-    except RuntimeError as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         raise ModelError(f"the drafter's weights do not have the shapes of their sizes: {error}") from error
     parts = nn.ModuleDict({"network": network})
     if getattr(network, "output", None) is None:
@@ -253,7 +256,7 @@ def trimmed_head(model: Any, token_ids: NDArray[np.int64]) -> TrimmedHead:
         model: A `LanguageModel` with a model of `transformers`.
         token_ids: The tokens, ascending.
     """
-    module = nn.ModuleList([_output_layer(model.model, token_ids)])
+    module = nn.ModuleList([_output_layer(transformers_model(model), token_ids)])
     if module[0].weight.device.type == "cpu":
         pack_linear(module)
     return TrimmedHead(module[0], token_ids, model.vocabulary.size)
@@ -313,6 +316,8 @@ class LearnedDrafter(ABC, Generic[_Network]):
     gives_distributions = True
     usual_least: ClassVar[float] = 0.2
     usual_width: ClassVar[int] = 3
+    drafts_in_batches: ClassVar[bool] = True
+    """Whether it drafts for the rows of a running batch, as those of a server."""
 
     def __init__(
         self,
@@ -345,8 +350,8 @@ class LearnedDrafter(ABC, Generic[_Network]):
                 f"{self.sizes.hidden}"
             )
         self.acceptance = acceptance
-        self._model: Any = None
-        self._fitted: Fitted[_Network] | None = None
+        self._ready: tuple[Any, DraftWeights, Fitted[_Network]] | None = None
+        """What the drafter computes with for a model, and the weights that it was made of."""
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
@@ -362,19 +367,20 @@ class LearnedDrafter(ABC, Generic[_Network]):
             ModelError: The weights are not for the model.
             VocabularyMismatch: They were trained with another tokenizer.
         """
-        if self._model is not model or self._fitted is None:
+        # Another thread may replace the weights meanwhile (`use`), so each is read once.
+        ready, weights = self._ready, self.weights
+        if ready is None or ready[0] is not model or ready[1] is not weights:
             layers = layer_count_of(model)
             if layers is not None:
                 self._check_layers(layers)
-            self._fitted = fit(self.weights, self.sizes, self.new_network(), model, self.acceptance)
-            self._model = model
-        return self._fitted
+            fitted = fit(weights, self.sizes, self.new_network, model, self.acceptance)
+            ready = self._ready = model, weights, fitted
+        return ready[2]
 
     def use(self, tensors: dict[str, torch.Tensor]) -> None:
         """Draft with other weights of the same network from the next text on."""
         kept = {name: tensor for name, tensor in self.weights.tensors.items() if name not in tensors}
         self.weights = replace(self.weights, tensors={**kept, **tensors})
-        self._fitted = None
 
     @abstractmethod
     def _sizes_from(self, given: dict[str, Any]) -> Sizes:
@@ -392,7 +398,7 @@ class LearnedDrafter(ABC, Generic[_Network]):
         """Return the drafter of a new row."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_model": None, "_fitted": None}  # made again from the weights
+        return {**self.__dict__, "_ready": None}  # made again from the weights
 
 
 class LearnedRow(RowDrafter):

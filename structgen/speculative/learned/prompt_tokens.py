@@ -70,6 +70,7 @@ class PromptTokens(LearnedDrafter[PromptTokensNetwork]):
     kind = "prompt-tokens"
     sizes: PromptTokenSizes
     usual_least = 0.0
+    drafts_in_batches = False
 
     def __init__(self, weights: DraftWeights | str | Path, *, ends: int = 2, **options: Any) -> None:
         if "acceptance" in options:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from structgen.errors import ModelError, a_kind
 
-__all__ = ["DraftWeights", "load_weights", "save_weights"]
+__all__ = ["DraftWeights", "load_weights", "replacing", "save_weights"]
 
 _FORMAT = "structgen-draft-1"
 _FACTORS = ".factors"
@@ -71,18 +72,24 @@ def save_weights(weights: DraftWeights, path: str | Path) -> None:
     }
     content = save(stored, metadata={"structgen": json.dumps(about)})
     path = Path(path)
-    made = None
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".writing-", delete=False) as file:
-            made = file.name
+        with replacing(path) as made, made.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(made, path)
     except OSError as error:
-        if made is not None:
-            Path(made).unlink(missing_ok=True)
         raise ModelError(f"the drafter's weights cannot be written to {path}: {error}") from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a new file in the same directory, which replaces `path` if the block succeeds and is removed otherwise."""
+    made = path.with_name(path.name + ".writing")
+    try:
+        yield made
+        os.replace(made, path)
+    finally:
+        made.unlink(missing_ok=True)
 
 
 def load_weights(path: str | Path) -> DraftWeights:
@@ -103,7 +110,7 @@ def load_weights(path: str | Path) -> DraftWeights:
             stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — it is no mapping
     except OSError as error:
         raise ModelError(f"the drafter's weights cannot be read: {error}") from error
-    except (SafetensorError, ValueError) as error:
+    except (SafetensorError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not a complete file of a drafter's weights: {error}") from error
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise ModelError(
@@ -114,6 +121,8 @@ def load_weights(path: str | Path) -> DraftWeights:
         if name == "token_ids" or name.endswith(_FACTORS):
             continue
         factors = stored.get(name + _FACTORS)
+        if factors is not None and (tensor.ndim != 2 or factors.shape != tensor.shape[:1]):
+            raise ModelError(f"{path}: the tensor {name} and its factors have shapes that do not fit")
         tensors[name] = tensor if factors is None else tensor.float() * factors[:, None]
         if not torch.isfinite(tensors[name]).all():
             raise ModelError(f"{path}: the tensor {name} contains numbers that are not finite")

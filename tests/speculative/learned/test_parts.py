@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,12 +16,22 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import structgen as sg  # noqa: E402
-from structgen.errors import ModelError, VocabularyMismatch  # noqa: E402
+from structgen.errors import ModelError, OptionError, VocabularyMismatch  # noqa: E402
+from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.generation.drafting import RowStates  # noqa: E402
 from structgen.matcher import Matcher  # noqa: E402
+from structgen.models import with_processors  # noqa: E402
 from structgen.models.session import start_session  # noqa: E402
+from structgen.speculative import Fixed, Speculation  # noqa: E402
 from structgen.speculative.drafters import Context, Start  # noqa: E402
-from structgen.speculative.learned import DraftWeights, Eagle, save_weights  # noqa: E402
+from structgen.speculative.learned import (  # noqa: E402
+    DraftWeights,
+    Eagle,
+    parts,
+    save_weights,
+    speculation_with,
+)
+from structgen.speculative.learned.weights import replacing  # noqa: E402
 from tests.models.tiny import SIZE  # noqa: E402
 from tests.speculative.tiny_sessions import VOCABULARY, Model  # noqa: E402
 
@@ -42,6 +53,9 @@ REFUSED: list[tuple[Callable[[DraftWeights], DraftWeights], type[Exception], str
     (lambda weights: replace(weights, kind="medusa"), ModelError, "kind 'medusa', not 'eagle'"),
     (lambda weights: replace(weights, sizes={}), ModelError, "do not have the sizes"),
     (with_sizes(layer={"heads": "many"}), ModelError, "do not have the sizes"),
+    (with_sizes(layer={**WIDER, "hidden": "8"}), ModelError, "do not have the sizes"),
+    (with_sizes(layer={**WIDER, "hidden": -8}), ModelError, "do not have the sizes"),
+    (with_sizes(layer={**WIDER, "hidden": 1 << 40}), ModelError, "do not have the sizes"),
     (with_sizes(layer=WIDER), ModelError, "states of 64 numbers; this model's have 32"),
     (with_sizes(hidden_layers=(1, 7)), ModelError, "states of layer 7; this model has 2 layers"),
     (with_sizes(hidden_layers=(1,)), ModelError, "shapes of their sizes"),
@@ -117,5 +131,72 @@ def test_drafters_can_be_pickled_and_read_from_files(tmp_path: Path) -> None:
     drafter = Eagle(str(tmp_path / "draft.safetensors"))
     start(drafter, model)
     copied = pickle.loads(pickle.dumps(drafter))
-    assert copied.sizes == SIZES and copied._model is None
+    assert copied.sizes == SIZES and copied._ready is None
     start(copied, model)
+
+
+def test_weights_that_are_replaced_while_a_text_starts_are_used_by_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another thread may call `use` in the middle of `prepare`."""
+    drafter, model = Eagle(random_weights()), Model("llama")
+    new = {name: tensor * 2 for name, tensor in drafter.weights.tensors.items()}
+    fit = parts.fit
+
+    def interrupted(*given: Any) -> Any:
+        monkeypatch.setattr(parts, "fit", fit)
+        drafter.use(new)
+        return fit(*given)
+
+    monkeypatch.setattr(parts, "fit", interrupted)
+    old = drafter.prepare(model)
+    assert old is not None
+    again = drafter.prepare(model)
+    assert again is not old and drafter.prepare(model) is again
+    wanted = new["output_norm.weight"]
+    assert torch.equal(again.network.output_norm.weight, wanted)
+
+
+def test_models_with_processors_have_drafts() -> None:
+    model: Any = Model("llama")
+    processed = with_processors(model, lambda tokens, logits: logits)
+    options = SamplingOptions(temperature=0.0, max_tokens=12)
+    speculation = Speculation([Eagle(random_weights(), least=0.0)], controller=Fixed(3))
+    drafting = speculation.start(processed)
+    (drafted,) = generate_tokens(processed, [TOKENS], [None], options, drafting=drafting)
+    (plain,) = generate_tokens(processed, [TOKENS], [None], options)
+    assert drafted.tokens == plain.tokens and drafted.drafted_tokens > 0
+
+
+def test_a_running_batch_refuses_drafters_that_are_silent_there(tmp_path: Path) -> None:
+    sizes = {"hidden": 32, "count": 2}
+    tensors = {"embeddings": torch.zeros(2, 32)}
+    weights = random_weights(kind="prompt-tokens", sizes=sizes, tensors=tensors)
+    save_weights(weights, tmp_path / "draft")
+    assert speculation_with(tmp_path / "draft", Model("llama"))
+    with pytest.raises(OptionError, match="does not draft in a running batch"):
+        speculation_with(tmp_path / "draft", Model("llama"), in_batches=True)
+
+
+def test_files_are_replaced_whole_and_readable(tmp_path: Path) -> None:
+    path = tmp_path / "draft"
+    save_weights(random_weights(), path)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~_umask()
+    before = path.read_bytes()
+    with pytest.raises(ModelError, match="cannot be written"):
+        save_weights(random_weights(), tmp_path / "no" / "folder")
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted_at(path)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def _interrupted_at(path: Path) -> None:
+    with replacing(path) as made:
+        made.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
