@@ -26,11 +26,13 @@ from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork
 from structgen.speculative.learned.kangaroo import KangarooNetwork, KangarooSizes
 from structgen.speculative.learned.layers import LayerSizes
 from structgen.speculative.learned.parts import output_weight, transformers_model
+from structgen.speculative.learned.prompt_tokens import PromptTokens, PromptTokenSizes, PromptTokensNetwork
 
 from .adapting import adapted
 from .features import Features
 from .heads import head_outputs
 from .masks import TextMasks
+from .prompt_tokens import PromptTokenTraining
 from .training import Outputs, Training, TrainingOptions, most_frequent_tokens
 from .unrolling import unrolled
 
@@ -52,7 +54,8 @@ class Recipe:
     options: TrainingOptions = field(default_factory=TrainingOptions)
 
     def __post_init__(self) -> None:
-        outputs_of(self.kind)
+        if self.kind != PromptTokens.kind:
+            outputs_of(self.kind)
         check_whole("drafted_tokens", self.drafted_tokens, high=10_000_000)
         if self.reference is not None and self.reference.kind != self.kind:
             raise OptionError(
@@ -92,12 +95,10 @@ def train_drafter(
     torch.manual_seed(recipe.options.seed)
     ids = most_frequent_tokens(features, recipe.drafted_tokens)
     embeddings, rows = frozen_rows(model, ids)
-    make, outputs = KINDS[recipe.kind]
+    make, outputs = KINDS.get(recipe.kind, (_prompt_tokens, None))
     sizes, network = make(model, features, recipe.options.steps_ahead)
     network.to(embeddings.device)
-    training = Training(
-        network,
-        outputs,
+    read = (
         features,
         sizes.hidden_layers,
         embeddings,
@@ -108,6 +109,10 @@ def train_drafter(
         _reference(recipe, sizes, network),
         save,
     )
+    if outputs is None:
+        training: Training = PromptTokenTraining(transformers_model(model), network, *read)
+    else:
+        training = Training(network, outputs, *read)
     best = training.run(progress=progress, resume=resume)
     notes = {
         "model": str(getattr(model.model, "name_or_path", "")).rpartition("/")[2],
@@ -136,7 +141,7 @@ def _reference(recipe: Recipe, sizes: _Sizes, network: nn.Module) -> nn.Module |
     return reference.eval().requires_grad_(False)
 
 
-_Sizes = EagleSizes | HeadSizes | KangarooSizes
+_Sizes = EagleSizes | HeadSizes | KangarooSizes | PromptTokenSizes
 _Made = tuple[_Sizes, nn.Module]
 
 
@@ -158,6 +163,12 @@ def _hydra(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
 def _kangaroo(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
     sizes = KangarooSizes(replace(_layer_sizes(model), mlp=0), features.layers[0])
     return sizes, KangarooNetwork(sizes)
+
+
+def _prompt_tokens(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
+    embeddings = transformers_model(model).get_input_embeddings().weight.detach()
+    sizes = PromptTokenSizes(embeddings.shape[1], steps)
+    return sizes, PromptTokensNetwork(sizes, embeddings.float().mean(0))
 
 
 def _layer_sizes(model: HuggingFaceModel) -> LayerSizes:

@@ -271,6 +271,7 @@ class Training:
         loss = torch.zeros((), device=self._device)
         if count < 1:
             return loss, np.zeros((steps, 0), dtype=bool)
+        positions = self._positions(tokens, answers, count, is_validation=counts)
         sampled = torch.arange(len(self._rows)) if counts else self._sampled(tokens)
         allowed = self._allowed(batch, tokens.shape[1])
         rows, places = self._rows[sampled], torch.full((len(self._embeddings),), -1)
@@ -283,12 +284,8 @@ class Training:
             if self.reference is not None and not counts:
                 with torch.no_grad():
                     known = self.outputs(self.reference, *inputs)
-            common = answers[:, steps + 1 : steps + 1 + count] & answers[:, 2 : 2 + count]
             for step, output in enumerate(outputs):
-                # Only tokens of the answer, and in validations the same positions for each step.
-                chosen = (common if counts else answers[:, step + 2 : step + 2 + count]).nonzero(
-                    as_tuple=True
-                )
+                chosen = positions[step].nonzero(as_tuple=True)
                 logits = output[chosen] @ rows.T
                 with torch.no_grad():
                     last = states[:, step + 1 : step + 1 + count, -1]
@@ -314,6 +311,18 @@ class Training:
                     guessed = self._drafted[logits.argmax(-1).cpu()]
                     hits.append(guessed == text.cpu())
         return loss, np.stack([hit.numpy() for hit in hits]) if counts else np.zeros((0, 0), dtype=bool)
+
+    def _positions(
+        self, tokens: torch.Tensor, answers: torch.Tensor, count: int, *, is_validation: bool
+    ) -> list[torch.Tensor]:
+        """Return at which positions each step is compared, ``[texts, count]``.
+
+        These are the positions before a token of the answer. In validations they are the same for each step.
+        """
+        steps = self.options.steps_ahead
+        if is_validation:
+            return [answers[:, steps + 1 : steps + 1 + count] & answers[:, 2 : 2 + count]] * steps
+        return [answers[:, step + 2 : step + 2 + count] for step in range(steps)]
 
     def _allowed(self, batch: NDArray[np.int64], longest: int) -> torch.Tensor | None:
         """Return which tokens the masks allow, ``[texts, positions, token_ids]``; None if no text has a constraint."""

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from structgen.cli import draft, generate, main  # noqa: E402
+from structgen.cli import draft_inputs, generate, main  # noqa: E402
 from structgen.speculative.learned import load_weights  # noqa: E402
 from tests.embedded import shallow_model  # noqa: E402
 
@@ -30,7 +30,7 @@ PROMPTS = [
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Any:
     made = shallow_model()
-    for command in (draft, generate):
+    for command in (draft_inputs, generate):
         monkeypatch.setattr(command, "load_model", lambda name, **options: made)
     return made
 
@@ -75,6 +75,22 @@ def test_train_evaluate_and_trim(model: Any, tmp_path: Path, capsys: pytest.Capt
     assert main(["draft", "trim", str(path), str(trimmed), "--texts", str(texts), "--vocabulary", "8"]) == 0
     assert len(load_weights(trimmed).token_ids) == 8
     assert set(load_weights(trimmed).token_ids) <= set(weights.token_ids)
+
+
+def test_prompt_tokens(model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, prompts = tmp_path / "drafter.safetensors", prompts_in(tmp_path, PROMPTS * 2)
+    quick = ["--quiet", "--tokens", "60", "--epochs", "1", "--batch", "4", "--steps-ahead", "2"]
+    command = ["draft", "train", str(path), "--kind", "prompt-tokens", "--prompts", prompts, *quick]
+    assert main(command) == 0
+    assert " kB; on " in capsys.readouterr().out
+    weights = load_weights(path)
+    assert weights.kind == "prompt-tokens" and list(weights.tensors) == ["embeddings"]
+    assert path.stat().st_size < 100_000
+    assert (
+        main(["draft", "evaluate", str(path), "--prompts", prompts, "--requests", "2", "--quiet", "--json"])
+        == 0
+    )
+    assert all(each["same_texts"] == each["requests"] for each in json.loads(capsys.readouterr().out))
 
 
 def checkpoints_in(folder: Path, model: Any) -> list[Path]:
