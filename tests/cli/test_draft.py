@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from structgen.cli import draft_inputs, generate, main  # noqa: E402
-from structgen.speculative.learned import load_weights  # noqa: E402
+from structgen.speculative.learned import load_drafter, load_weights  # noqa: E402
 from tests.embedded import shallow_model  # noqa: E402
 
 PROMPTS = [
@@ -71,6 +71,14 @@ def test_train_evaluate_and_trim(model: Any, tmp_path: Path, capsys: pytest.Capt
         assert main(["generate", "Rivers are", "--max-tokens", "12", *option]) == 0
         texts_of.append(capsys.readouterr().out)
     assert texts_of[0] == texts_of[1]
+    with_head = tmp_path / "with-head.safetensors"
+    more = ["--prompts", prompts, "--tokens", "300", "--quiet", "--seed", "0"]
+    assert main(["draft", "train-acceptance", str(path), str(with_head), *more]) == 0
+    assert "the head prefers the accepted one in" in capsys.readouterr().out
+    assert load_drafter(with_head).acceptance is not None and load_drafter(path).acceptance is None
+    assert load_drafter(with_head, acceptance=None).acceptance is None
+    assert main(["generate", "Rivers are", "--max-tokens", "12", "--drafter", str(with_head)]) == 0
+    assert capsys.readouterr().out == texts_of[1]
     trimmed = tmp_path / "trimmed.safetensors"
     assert main(["draft", "trim", str(path), str(trimmed), "--texts", str(texts), "--vocabulary", "8"]) == 0
     assert len(load_weights(trimmed).token_ids) == 8
@@ -91,6 +99,8 @@ def test_prompt_tokens(model: Any, tmp_path: Path, capsys: pytest.CaptureFixture
         == 0
     )
     assert all(each["same_texts"] == each["requests"] for each in json.loads(capsys.readouterr().out))
+    assert main(["draft", "train-acceptance", str(path), str(tmp_path / "other"), "--prompts", prompts]) == 2
+    assert "prompt tokens have none" in capsys.readouterr().err
 
 
 def checkpoints_in(folder: Path, model: Any) -> list[Path]:

@@ -23,7 +23,13 @@ from structgen.errors import ModelError
 
 from .weights import DraftWeights, load_weights
 
-__all__ = ["ACCEPTANCE_PREFIX", "AcceptanceHead", "acceptance_head", "network_tensors"]
+__all__ = [
+    "ACCEPTANCE_PREFIX",
+    "AcceptanceHead",
+    "acceptance_head",
+    "has_acceptance_head",
+    "network_tensors",
+]
 
 ACCEPTANCE_PREFIX = "acceptance."
 """The names of the head's tensors in a file of weights start with this."""
@@ -94,6 +100,11 @@ def acceptance_head(weights: DraftWeights | str) -> AcceptanceHead:
     except RuntimeError as error:
         raise ModelError(f"the tensors of the acceptance head do not fit together: {error}") from error
     return head
+
+
+def has_acceptance_head(weights: DraftWeights) -> bool:
+    """Return whether the weights contain an acceptance head."""
+    return any(name.startswith(ACCEPTANCE_PREFIX) for name in weights.tensors)
 
 
 def network_tensors(weights: DraftWeights) -> dict[str, torch.Tensor]:

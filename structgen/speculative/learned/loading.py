@@ -8,15 +8,16 @@ from typing import Any
 from structgen.errors import ModelError, OptionError
 
 from ..speculation import Speculation
+from .acceptance import acceptance_head, has_acceptance_head
 from .checkpoints import is_checkpoint, load_checkpoint
 from .eagle import Eagle
 from .heads import Hydra, Medusa
 from .kangaroo import Kangaroo
 from .parts import LearnedDrafter
 from .prompt_tokens import PromptTokens
-from .weights import load_weights
+from .weights import DraftWeights, load_weights
 
-__all__ = ["load_drafter", "speculation_with"]
+__all__ = ["drafter_of", "load_drafter", "speculation_with"]
 
 _KINDS: dict[str, type[LearnedDrafter[Any]]] = {
     each.kind: each for each in (Eagle, Medusa, Hydra, Kangaroo, PromptTokens)
@@ -29,7 +30,8 @@ def load_drafter(path: str | Path, model: Any = None, **options: Any) -> Learned
     Args:
         path: The file. For a checkpoint of Medusa, EAGLE or `speculators`: its folder, see `load_checkpoint`.
         model: The model that it drafts for. Only checkpoints need it.
-        options: Options of the drafter, such as ``most`` and ``width``.
+        options: Options of the drafter, such as ``most`` and ``width``. A file with an acceptance head
+            (`structgen draft train-acceptance`) gives a drafter with it, unless ``acceptance=None`` leaves it out.
 
     Raises:
         ModelError: The file cannot be read, is not complete, or has weights of another kind; or a checkpoint is not for
@@ -49,6 +51,18 @@ def load_drafter(path: str | Path, model: Any = None, **options: Any) -> Learned
             f"{path} has weights of the kind {weights.kind!r:.40}, which this version does not know",
             hint=f"It knows {', '.join(sorted(_KINDS))}.",
         )
+    return drafter_of(weights, **options)
+
+
+def drafter_of(weights: DraftWeights, **options: Any) -> LearnedDrafter[Any]:
+    """Return the drafter of weights of a known kind; it has their acceptance head, if they contain one.
+
+    Args:
+        weights: The weights.
+        options: Options of the drafter. ``acceptance=None`` leaves the head out.
+    """
+    if "acceptance" not in options and has_acceptance_head(weights):
+        options["acceptance"] = acceptance_head(weights)
     return _KINDS[weights.kind](weights, **options)
 
 
