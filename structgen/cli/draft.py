@@ -87,6 +87,17 @@ def _add_train(actions: Any) -> None:
     add("--batch", type=int, default=8, help="texts of a step (8)")
     add("--learning-rate", type=float, help="of the first steps (0.001; prompt-tokens: 0.01)")
     add("--steps-ahead", type=int, default=3, help="tokens that it learns to guess in a row (3)")
+    add(
+        "--feature-sampling",
+        action="store_true",
+        help="eagle: the token picks from the state before it is read",
+    )
+    add(
+        "--alignment",
+        default="none",
+        choices=("none", "full", "partial"),
+        help="eagle: states also learn to resemble the model's, all or an output of their own (none)",
+    )
     add("--seed", type=int, default=0, help="of texts and training (0)")
     add("--quiet", action="store_true", help="show no progress")
     parser.set_defaults(run=_train)
@@ -108,6 +119,7 @@ def _add_trim(actions: Any) -> None:
 
 def _train(arguments: argparse.Namespace) -> int:
     with needed("structgen draft", "transformers"):
+        from structgen.draft_training.eagle import EagleOptions
         from structgen.draft_training.features import compute_features
         from structgen.draft_training.recipes import Recipe, layers_read, train_drafter
         from structgen.draft_training.texts import collect_texts
@@ -128,7 +140,8 @@ def _train(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
     )
     reference = None if arguments.reference is None else load_weights(arguments.reference)
-    recipe = Recipe(arguments.kind, arguments.vocabulary, reference, options)
+    eagle = EagleOptions(arguments.feature_sampling, arguments.alignment)
+    recipe = Recipe(arguments.kind, arguments.vocabulary, reference, options, eagle)
     directory = arguments.directory or arguments.weights.with_name(arguments.weights.name + ".training")
     try:
         directory.mkdir(parents=True, exist_ok=True)

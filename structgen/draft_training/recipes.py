@@ -7,7 +7,6 @@ texts consist of.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,12 +28,12 @@ from structgen.speculative.learned.parts import output_weight, transformers_mode
 from structgen.speculative.learned.prompt_tokens import PromptTokens, PromptTokenSizes, PromptTokensNetwork
 
 from .adapting import adapted
+from .eagle import EagleOptions, EagleTraining, eagle_outputs, eagle_sizes
 from .features import Features
 from .heads import head_outputs
 from .masks import TextMasks
 from .prompt_tokens import PromptTokenTraining
 from .training import Outputs, Training, TrainingOptions, most_frequent_tokens
-from .unrolling import unrolled
 
 if TYPE_CHECKING:
     from structgen.models.hugging_face import HuggingFaceModel
@@ -52,10 +51,14 @@ class Recipe:
     reference: DraftWeights | None = None
     """Weights of the same kind that were trained before: train on what can still be learned (AdaSPEC)."""
     options: TrainingOptions = field(default_factory=TrainingOptions)
+    eagle: EagleOptions = field(default_factory=EagleOptions)
+    """Further options, of the kind "eagle"."""
 
     def __post_init__(self) -> None:
         if self.kind != PromptTokens.kind:
             outputs_of(self.kind)
+        if self.kind != "eagle" and self.eagle != EagleOptions():
+            raise OptionError(f"feature sampling and alignment are options of eagle, not of {self.kind}")
         check_whole("drafted_tokens", self.drafted_tokens, high=10_000_000)
         if self.reference is not None and self.reference.kind != self.kind:
             raise OptionError(
@@ -96,7 +99,7 @@ def train_drafter(
     ids = most_frequent_tokens(features, recipe.drafted_tokens)
     embeddings, rows = frozen_rows(model, ids)
     make, outputs = KINDS.get(recipe.kind, (_prompt_tokens, None))
-    sizes, network = make(model, features, recipe.options.steps_ahead)
+    sizes, network = make(model, features, recipe)
     network.to(embeddings.device)
     read = (
         features,
@@ -111,6 +114,8 @@ def train_drafter(
     )
     if outputs is None:
         training: Training = PromptTokenTraining(transformers_model(model), network, *read)
+    elif recipe.kind == "eagle":
+        training = EagleTraining(network, outputs, *read, eagle=recipe.eagle)
     else:
         training = Training(network, outputs, *read)
     best = training.run(progress=progress, resume=resume)
@@ -131,7 +136,11 @@ def _reference(recipe: Recipe, sizes: _Sizes, network: nn.Module) -> nn.Module |
     given = recipe.reference
     if given is None:
         return None
-    if json.dumps(given.sizes) != json.dumps(sizes.as_dict()):
+    try:
+        is_same = type(sizes).from_dict(given.sizes) == sizes
+    except (KeyError, TypeError, ValueError):
+        is_same = False
+    if not is_same:
         raise OptionError(
             "the reference drafter has other sizes than the one that is trained",
             hint="Train it with the same options.",
@@ -145,29 +154,31 @@ _Sizes = EagleSizes | HeadSizes | KangarooSizes | PromptTokenSizes
 _Made = tuple[_Sizes, nn.Module]
 
 
-def _eagle(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
-    sizes = EagleSizes(_layer_sizes(model), features.layers)
+def _eagle(model: HuggingFaceModel, features: Features, recipe: Recipe) -> _Made:
+    sizes = eagle_sizes(_layer_sizes(model), features.layers, recipe.eagle)
     return sizes, EagleNetwork(sizes)
 
 
-def _medusa(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
+def _medusa(model: HuggingFaceModel, features: Features, recipe: Recipe) -> _Made:
+    steps = recipe.options.steps_ahead
     sizes = HeadSizes(_layer_sizes(model).hidden, model.layer_count, steps)
     return sizes, HeadsNetwork(sizes)
 
 
-def _hydra(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
+def _hydra(model: HuggingFaceModel, features: Features, recipe: Recipe) -> _Made:
+    steps = recipe.options.steps_ahead
     sizes = HeadSizes(_layer_sizes(model).hidden, model.layer_count, steps, reads=steps)
     return sizes, HeadsNetwork(sizes)
 
 
-def _kangaroo(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
+def _kangaroo(model: HuggingFaceModel, features: Features, recipe: Recipe) -> _Made:
     sizes = KangarooSizes(replace(_layer_sizes(model), mlp=0), features.layers[0])
     return sizes, KangarooNetwork(sizes)
 
 
-def _prompt_tokens(model: HuggingFaceModel, features: Features, steps: int) -> _Made:
+def _prompt_tokens(model: HuggingFaceModel, features: Features, recipe: Recipe) -> _Made:
     embeddings = transformers_model(model).get_input_embeddings().weight.detach()
-    sizes = PromptTokenSizes(embeddings.shape[1], steps)
+    sizes = PromptTokenSizes(embeddings.shape[1], recipe.options.steps_ahead)
     return sizes, PromptTokensNetwork(sizes, embeddings.float().mean(0))
 
 
@@ -190,8 +201,7 @@ def _eagle_outputs(
     network: nn.Module, states: torch.Tensor, embeddings: torch.Tensor, steps: int
 ) -> Sequence[torch.Tensor]:
     assert isinstance(network, EagleNetwork)
-    known = states[:, : states.shape[1] - steps]
-    return [network.output_norm(output) for output in unrolled(network, known, embeddings[:, 1:], steps)]
+    return [network.predicted(output) for output in eagle_outputs(network, states, embeddings, steps)]
 
 
 def _head_outputs(
@@ -209,14 +219,14 @@ def _kangaroo_outputs(
     return [output[:, 1 + step : 1 + step + count] for step in range(steps)]
 
 
-KINDS: dict[str, tuple[Callable[[HuggingFaceModel, Features, int], _Made], Outputs]] = {
+KINDS: dict[str, tuple[Callable[[HuggingFaceModel, Features, Recipe], _Made], Outputs]] = {
     "eagle": (_eagle, _eagle_outputs),
     "medusa": (_medusa, _head_outputs),
     "hydra": (_hydra, _head_outputs),
     "kangaroo": (_kangaroo, _kangaroo_outputs),
 }
-"""For each kind a function from a model, features and the number of steps ahead to sizes and a new network; and the
-outputs of the network for whole texts."""
+"""For each kind a function from a model, features and a recipe to sizes and a new network; and the outputs of the
+network for whole texts."""
 
 
 def outputs_of(kind: str) -> Outputs:

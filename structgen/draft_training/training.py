@@ -304,8 +304,11 @@ class Training:
                         before = self._compare.per_position(known[step][chosen] @ rows.T, **compared)
                         now = self._compare.per_position(logits, **compared)
                     compared["weights"] = select(now, before, share=self.options.selected)
-                loss = loss + self.options.decay**step * self._compare(logits, **compared)
-                if counts:
+                weight = self.options.decay**step
+                loss = loss + weight * self._compare(logits, **compared)
+                if not counts:
+                    loss = loss + weight * self._further_loss(step, chosen, states, compared.get("weights"))
+                else:
                     if mask is not None:
                         logits = logits.masked_fill(~mask, -torch.inf)
                     guessed = self._drafted[logits.argmax(-1).cpu()]
@@ -323,6 +326,23 @@ class Training:
         if is_validation:
             return [answers[:, steps + 1 : steps + 1 + count] & answers[:, 2 : 2 + count]] * steps
         return [answers[:, step + 2 : step + 2 + count] for step in range(steps)]
+
+    def _further_loss(
+        self,
+        step: int,
+        chosen: tuple[torch.Tensor, ...],
+        states: torch.Tensor,
+        weights: torch.Tensor | None,
+    ) -> torch.Tensor | float:
+        """Return what is added to the loss of a step.
+
+        Args:
+            step: The number of the step.
+            chosen: The texts and the positions that are compared.
+            states: The states of the batch, ``[texts, tokens, layers, hidden]``.
+            weights: The weight of each of these positions; None if all weigh the same.
+        """
+        return 0.0
 
     def _allowed(self, batch: NDArray[np.int64], longest: int) -> torch.Tensor | None:
         """Return which tokens the masks allow, ``[texts, positions, token_ids]``; None if no text has a constraint."""

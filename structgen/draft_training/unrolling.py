@@ -28,17 +28,18 @@ def unrolled(
         steps: The number of steps.
 
     Returns:
-        For each step j the states that stand for those of position t + j + 1, ``[texts, T, hidden]``; its output layer
-        gives the distribution of token t + j + 2.
+        For each step j what the layer returned at each position t, ``[texts, T, hidden]`` for a layer of one output.
+        `EagleNetwork.continued` stands for the states of position t + j + 1, and the output layer makes of
+        `EagleNetwork.predicted` the distribution of token t + j + 2.
     """
     layer, count = network.layer, states.shape[1]
     grouped = layer.sizes.heads // layer.sizes.kv_heads
-    hidden = network.fused(states)
+    before = network.fused(states)
     later = torch.ones((count, count), dtype=torch.bool, device=states.device).triu(1)
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
     outputs = []
     for step in range(steps):
-        inputs, embedded = network.layer_inputs(hidden, embeddings[:, step : step + count])
+        inputs, embedded = network.layer_inputs(before, embeddings[:, step : step + count])
         angles = layer.angles(step, count).to(states.device)
         queries, keys, values = layer.projected(inputs, embedded, angles)
         seen.append((keys.repeat_interleave(grouped, 1), values.repeat_interleave(grouped, 1)))
@@ -49,6 +50,7 @@ def unrolled(
         attended = weights[..., :count] @ seen[0][1]
         for index, (_, value) in enumerate(seen[1:]):
             attended = attended + weights[..., count + index, None] * value
-        hidden = layer.finished(inputs, attended.transpose(1, 2).flatten(2))
-        outputs.append(hidden)
+        output = layer.finished(inputs, attended.transpose(1, 2).flatten(2))
+        outputs.append(output)
+        before = network.continued(output)
     return outputs

@@ -173,6 +173,25 @@ def test_prompts_that_cannot_be_used_are_named(
     assert message in capsys.readouterr().err
 
 
+def test_options_of_eagle_are_sizes_of_the_drafter(
+    model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, prompts = tmp_path / "drafter.safetensors", prompts_in(tmp_path, PROMPTS * 3)
+    quick = ["--quiet", "--tokens", "40", "--epochs", "1", "--batch", "4", "--prompts", prompts]
+    fspad = ["--feature-sampling", "--alignment", "partial"]
+    assert main(["draft", "train", str(path), *quick, *fspad]) == 0
+    sizes = load_weights(path).sizes
+    assert sizes["sampler"] == sizes["layer"]["mlp"] and sizes["second_output"]
+    capsys.readouterr()
+    texts_of = []
+    for option in (["--drafter", str(path)], ["--no-speculate"]):
+        assert main(["generate", "Rivers are", "--max-tokens", "12", *option]) == 0
+        texts_of.append(capsys.readouterr().out)
+    assert texts_of[0] == texts_of[1]
+    assert main(["draft", "train", str(path), "--kind", "medusa", *quick, *fspad]) == 2
+    assert "options of eagle" in capsys.readouterr().err
+
+
 def test_files_that_are_no_drafters(model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "w").write_bytes(b"nothing")
     for path, message in ((tmp_path / "w", "not a complete file"), (tmp_path / "none", "cannot be read")):

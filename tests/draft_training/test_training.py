@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from structgen.draft_training.eagle import EagleOptions  # noqa: E402
 from structgen.draft_training.features import compute_features, load_features  # noqa: E402
 from structgen.draft_training.masks import TextMasks  # noqa: E402
 from structgen.draft_training.recipes import Recipe, layers_read, train_drafter  # noqa: E402
@@ -115,7 +116,7 @@ def test_states_are_kept_within_a_budget_and_not_mixed_up(tmp_path: Path) -> Non
 
 OPTIONS = TrainingOptions(
     epochs=150,
-    minutes=2,
+    minutes=60,
     batch=3,
     held_out=0.1,
     patience=1000,
@@ -135,10 +136,20 @@ def repeated(tmp_path: Path) -> tuple[Tiny, Any]:
     return model, compute_features(model, texts, tmp_path / "states", layers_read(model), most_bytes=1 << 20)
 
 
-@pytest.mark.parametrize("kind", ["eagle", "medusa", "hydra", "kangaroo"])
-def test_a_drafter_learns_one_text_and_then_drafts_it(kind: str, tmp_path: Path) -> None:
+FSPAD = EagleOptions(feature_sampling=True, alignment="partial")
+
+
+@pytest.mark.parametrize(
+    ("kind", "eagle"),
+    [
+        *((kind, EagleOptions()) for kind in ("eagle", "medusa", "hydra", "kangaroo")),
+        ("eagle", EagleOptions(alignment="full")),
+        ("eagle", FSPAD),
+    ],
+)
+def test_a_drafter_learns_one_text_and_then_drafts_it(kind: str, eagle: EagleOptions, tmp_path: Path) -> None:
     model, features = repeated(tmp_path)
-    weights, training = train_drafter(model, features, Recipe(kind, 64, options=OPTIONS))
+    weights, training = train_drafter(model, features, Recipe(kind, 64, options=OPTIONS, eagle=eagle))
     assert training.validations[0][1].right[0] < 0.5
     assert training.validations[-1][1].right[2] > 0.9
     save_weights(weights, tmp_path / "weights")

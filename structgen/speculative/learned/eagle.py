@@ -5,12 +5,14 @@ the next token. Its output stands for the hidden state there: through the model'
 that texts consist of, it gives the distribution of the token after that. For the next draft token the output takes the
 place of the fused states.
 Options, each a size: one state that is fused with the embedding (EAGLE-1 and -2), norms, biases, and embeddings or an
-output layer of the drafter's own (EAGLE-3).
+output layer of the drafter's own (EAGLE-3); feature sampling and a second output (FSPAD, see `FeatureSampler` and
+`EagleNetwork.continued`).
 Invariant: the KV cache holds the positions that the model has read, and what was drafted after them only until the next
 draft. So drafts depend on the row's tokens alone, not on how it was cropped or drafted before.
 Cost: for each row and step one pass of the layer over the tokens that the model has read, and one for each node from
 which the draft goes on. The KV cache has one layer.
-Source: Li et al. 2024 (EAGLE), Li et al. 2025 (EAGLE-3): states of three depths, training on its own outputs.
+Source: Li et al. 2024 (EAGLE), Li et al. 2025 (EAGLE-3): states of three depths, training on its own outputs. Gui et
+al. 2024 (FSPAD), https://arxiv.org/abs/2408.15562, and the code that they published.
 """
 
 from __future__ import annotations
@@ -21,13 +23,14 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from ..drafters import Context
 from .layer_cache import LayerCache
-from .layers import DraftLayer, LayerSizes, RMSNorm
+from .layers import LARGEST_SIZE, DraftLayer, LayerSizes, RMSNorm
 from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
 
-__all__ = ["Eagle", "EagleNetwork", "EagleSizes"]
+__all__ = ["Eagle", "EagleNetwork", "EagleSizes", "FeatureSampler"]
 
 _MOST_MISSING = 3
 """The largest number of nodes that are computed on the way to one, because no proposal needed them before."""
@@ -54,12 +57,20 @@ class EagleSizes:
     """The number of rows of an output layer of its own; 0 for the model's."""
     embedding_rows: int = 0
     """The number of embeddings of its own; 0 for the model's."""
+    sampler: int = 0
+    """The width of the inner layer of a `FeatureSampler`; 0 for none."""
+    second_output: bool = False
+    """Whether the layer has an output of its own for the state that it goes on from, see `EagleNetwork.continued`."""
 
     def __post_init__(self) -> None:
         if self.input_norms not in ("each", "all", "none"):
             raise ValueError(f"input_norms is {self.input_norms!r:.40}")
         if self.fuses_embeddings and len(self.hidden_layers) != 1:
             raise ValueError("embeddings are fused with the states of one layer")
+        if self.second_output and not self.layer.mlp:
+            raise ValueError("two outputs are those of a feed-forward part")
+        if not 0 <= self.sampler <= LARGEST_SIZE:
+            raise ValueError(f"sampler is {self.sampler!r:.40}")
 
     @property
     def hidden(self) -> int:
@@ -75,6 +86,36 @@ class EagleSizes:
         """Return the sizes that `as_dict` returned."""
         layer, layers = LayerSizes(**given["layer"]), tuple(given["hidden_layers"])
         return cls(**{**given, "layer": layer, "hidden_layers": layers})
+
+
+class FeatureSampler(nn.Module):
+    """Chooses what a state says about the token that follows it: a feed-forward part whose gate reads the embedding.
+
+    A hidden state gives a distribution over the next token, and so stands for many of them. The embedding is that of
+    the token which was drawn. Here it picks from the state, number by number, in a space of more dimensions:
+    ``state + D (SiLU(G embedding) * U state)``. FSPAD calls this feature sampling. It is computed and not random.
+
+    The embedding is normed before the gate, too, which the published code does not do.
+
+    Args:
+        hidden: The width of states.
+        inner: The number of dimensions of the space in which the embedding picks.
+        eps: Keeps norms from dividing by zero.
+    """
+
+    def __init__(self, hidden: int, inner: int, eps: float) -> None:
+        super().__init__()
+        self.state_norm, self.embedding_norm = RMSNorm(hidden, eps), RMSNorm(hidden, eps)
+        self.gate = nn.Linear(hidden, inner, bias=False)
+        self.up = nn.Linear(hidden, inner, bias=False)
+        self.down = nn.Linear(inner, hidden, bias=False)
+        nn.init.normal_(self.down.weight, std=0.01)  # at first it changes the state little
+
+    def forward(self, states: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
+        """Return new states, ``[..., hidden]``, from states and the embedding of the token after each of them."""
+        gates = functional.silu(self.gate(self.embedding_norm(embeddings)))
+        chosen: torch.Tensor = self.down(gates * self.up(self.state_norm(states)))
+        return states + chosen
 
 
 class EagleNetwork(nn.Module):
@@ -93,7 +134,10 @@ class EagleNetwork(nn.Module):
         self.input_norm = RMSNorm(width, eps) if sizes.input_norms == "all" else nn.Identity()
         self.embedding_norm = RMSNorm(hidden, eps) if sizes.normed_embeddings else nn.Identity()
         self.fuse = nn.Linear(width + sizes.fuses_embeddings * hidden, hidden, bias=sizes.fuse_bias)
-        self.layer = DraftLayer(sizes.layer, reads_embeddings=not sizes.fuses_embeddings)
+        self.sampler = FeatureSampler(hidden, sizes.sampler, eps) if sizes.sampler else None
+        self.layer = DraftLayer(
+            sizes.layer, reads_embeddings=not sizes.fuses_embeddings, outputs=1 + sizes.second_output
+        )
         self.output_norm = RMSNorm(hidden, eps) if sizes.normed_output else nn.Identity()
         self.output = nn.Linear(hidden, sizes.output_rows, bias=False) if sizes.output_rows else None
         self.embeddings = nn.Embedding(sizes.embedding_rows, hidden) if sizes.embedding_rows else None
@@ -115,9 +159,32 @@ class EagleNetwork(nn.Module):
             states: The states, ``[..., hidden]``.
             embeddings: The embedding of the token after each of them, of the same shape.
         """
-        if not self.sizes.fuses_embeddings:
-            return states, embeddings
-        return self.fuse(torch.cat([self.embedding_norm(embeddings), states], -1)), None
+        if self.sizes.fuses_embeddings:
+            states = self.fuse(torch.cat([self.embedding_norm(embeddings), states], -1))
+        if self.sampler is not None:
+            states = self.sampler(states, embeddings)
+        return states, None if self.sizes.fuses_embeddings else embeddings
+
+    def continued(self, outputs: torch.Tensor) -> torch.Tensor:
+        """Return the states that take the place of `fused` ones for the next draft token, ``[..., hidden]``.
+
+        They are the layer's outputs. A layer of two outputs has one for this and another one for `predicted`, so that
+        training can align the first one with the model's states, and the second one need not resemble them (partial
+        alignment, FSPAD).
+
+        Args:
+            outputs: What the layer returned.
+        """
+        return outputs[..., -self.sizes.hidden :]
+
+    def predicted(self, outputs: torch.Tensor) -> torch.Tensor:
+        """Return the states that the output layer reads, ``[..., hidden]``.
+
+        Args:
+            outputs: What the layer returned.
+        """
+        normed: torch.Tensor = self.output_norm(outputs[..., : self.sizes.hidden])
+        return normed
 
 
 class Eagle(LearnedDrafter[EagleNetwork]):
@@ -141,8 +208,8 @@ class Eagle(LearnedDrafter[EagleNetwork]):
 class _Node:
     """A node of the draft, or the end of the row."""
 
-    state: torch.Tensor
-    """The layer's output there, ``[1, hidden]``."""
+    output: torch.Tensor
+    """What the layer returned there, ``[1, hidden]`` for a layer of one output."""
     slots: list[int]
     """Where the KV cache has the draft tokens up to it."""
     scores: Scores | None = None
@@ -166,7 +233,7 @@ class _EagleRow(LearnedRow):
         if node is None:
             return None
         if node.scores is None:
-            node.scores = self._head.scores(self._fitted.network.output_norm(node.state))[0]
+            node.scores = self._head.scores(self._fitted.network.predicted(node.output))[0]
         return node.scores
 
     def _node(self, context: Context) -> _Node | None:
@@ -211,5 +278,8 @@ class _EagleRow(LearnedRow):
 
     def _after(self, node: _Node, token: int, position: int) -> _Node:
         """Return the node after `node` and `token`, at `position`."""
-        state, embedding = self._fitted.network.layer_inputs(node.state, self._fitted.embedded([token]))
+        network = self._fitted.network
+        state, embedding = network.layer_inputs(
+            network.continued(node.output), self._fitted.embedded([token])
+        )
         return _Node(*self._cache.step(state, embedding, position, node.slots))

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-__all__ = ["DraftLayer", "LayerSizes", "RMSNorm", "rotated"]
+__all__ = ["LARGEST_SIZE", "DraftLayer", "LayerSizes", "RMSNorm", "rotated"]
 
-
-_LARGEST_SIZE = 1 << 20
+LARGEST_SIZE = 1 << 20
+"""The largest width of a part of a drafter."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class LayerSizes:
     def __post_init__(self) -> None:
         for name in ("hidden", "heads", "kv_heads", "head_size", "mlp"):
             size = getattr(self, name)
-            if not isinstance(size, int) or not (name != "mlp") <= size <= _LARGEST_SIZE:
+            if not isinstance(size, int) or not (name != "mlp") <= size <= LARGEST_SIZE:
                 raise ValueError(f"{name} is {size!r:.40}")
         if self.heads % self.kv_heads or self.head_size % 2:
             raise ValueError(
@@ -77,11 +77,13 @@ class DraftLayer(nn.Module):
     Args:
         sizes: Its sizes.
         reads_embeddings: Whether it reads embeddings, too.
+        outputs: The number of states that it returns for each position, side by side. They share attention, and the
+            feed-forward part up to its last matrix.
     """
 
-    def __init__(self, sizes: LayerSizes, *, reads_embeddings: bool = True) -> None:
+    def __init__(self, sizes: LayerSizes, *, reads_embeddings: bool = True, outputs: int = 1) -> None:
         super().__init__()
-        self.sizes = sizes
+        self.sizes, self.outputs = sizes, outputs
         width, hidden = (1 + reads_embeddings) * sizes.hidden, sizes.hidden
 
         def linear(inputs: int, outputs: int, bias: bool = False) -> nn.Linear:
@@ -98,13 +100,13 @@ class DraftLayer(nn.Module):
         if sizes.mlp:
             self.mlp_norm = RMSNorm(hidden, sizes.eps)
             self.gate, self.up = linear(hidden, sizes.mlp), linear(hidden, sizes.mlp)
-            self.down = linear(sizes.mlp, hidden)
+            self.down = linear(sizes.mlp, outputs * hidden)
             last.append(self.down)
-        for outputs in last:  # at first the layer changes its input little
-            nn.init.normal_(outputs.weight, std=0.01)
+        for matrix in last:  # at first the layer changes its input little
+            nn.init.normal_(matrix.weight, std=0.01)
 
     def forward(self, states: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
-        """Return the outputs of whole texts, in which each position sees those up to it, ``[texts, tokens, hidden]``.
+        """Return the outputs of whole texts, in which each position sees those up to it, as `finished` does.
 
         Args:
             states: Hidden states, ``[texts, tokens, hidden]``.
@@ -139,13 +141,18 @@ class DraftLayer(nn.Module):
         return rotated(queries, angles), rotated(keys, angles), values
 
     def finished(self, states: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
-        """Return the layer's output from its input states and what attention returned, ``[..., tokens, hidden]``."""
+        """Return the layer's output from its input states and what attention returned.
+
+        Its shape is ``[..., tokens, hidden]``, or ``[..., tokens, outputs * hidden]`` for a layer of several outputs.
+        """
         if self.sizes.norm_before_residual:
             states = self.state_norm(states)
         states = states + self.o(attended)
         if not self.sizes.mlp:
             return states
         inner = self.mlp_norm(states)
+        if self.outputs > 1:
+            states = torch.cat([states] * self.outputs, -1)
         output: torch.Tensor = states + self.down(functional.silu(self.gate(inner)) * self.up(inner))
         return output
 

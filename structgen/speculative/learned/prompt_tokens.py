@@ -46,6 +46,11 @@ class PromptTokenSizes:
         """Return the sizes as JSON values."""
         return asdict(self)
 
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> PromptTokenSizes:
+        """Return the sizes that `as_dict` returned."""
+        return cls(**given)
+
 
 class PromptTokensNetwork(nn.Module):
     """The embeddings, which a training starts from ``start``, such as the mean of the model's own ones."""
@@ -84,7 +89,7 @@ class PromptTokens(LearnedDrafter[PromptTokensNetwork]):
         return self.prepare(model).network.embeddings
 
     def _sizes_from(self, given: dict[str, Any]) -> PromptTokenSizes:
-        return PromptTokenSizes(**given)
+        return PromptTokenSizes.from_dict(given)
 
     def new_network(self) -> PromptTokensNetwork:
         """See `LearnedDrafter`."""

@@ -84,7 +84,7 @@ def probability_after(model: Model, weights: DraftWeights, head: AcceptanceHead,
         states = torch.stack([output.hidden_states[layer] for layer in LAYERS], dim=2)
         embeddings = model.model.get_input_embeddings()(torch.tensor([tokens[1:]]))
         last = unrolled(network, states, embeddings, len(tokens) - read)[-1][0, -1]
-        return float(head(network.output_norm(last)).sigmoid())
+        return float(head(network.predicted(last)).sigmoid())
 
 
 def test_the_first_ranked_token_has_the_probability_of_the_head() -> None:
