@@ -60,8 +60,16 @@ def _add_train(actions: Any) -> None:
     add(
         "--kind",
         default="eagle",
-        choices=("eagle", "medusa", "hydra", "kangaroo", "prompt-tokens"),
+        choices=("eagle", "medusa", "hydra", "kangaroo", "prompt-tokens", "layers"),
         help="the kind of drafter (eagle)",
+    )
+    add(
+        "--exits",
+        type=int,
+        nargs="+",
+        default=[1, 2],
+        metavar="LAYERS",
+        help="with --kind layers, after how many layers the draft model has exits; the last is its depth (1 2)",
     )
     add("--tokens", type=int, default=400_000, help="tokens of answers that the model writes (400000)")
     add("--states-bytes", type=int, default=4_000_000_000, help="the most bytes of states on disk (4e9)")
@@ -83,6 +91,13 @@ def _add_train(actions: Any) -> None:
         type=float,
         default=0.4,
         help="with --reference, the share of positions that are learned (0.4)",
+    )
+    add(
+        "--on-policy",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="with --kind layers, the share of batches with texts that the draft model writes itself (0)",
     )
     add("--batch", type=int, default=8, help="texts of a step (8)")
     add("--learning-rate", type=float, help="of the first steps (0.001; prompt-tokens: 0.01)")
@@ -138,10 +153,11 @@ def _train(arguments: argparse.Namespace) -> int:
         loss=arguments.loss,
         selected=arguments.selected,
         seed=arguments.seed,
+        on_policy=arguments.on_policy,
     )
     reference = None if arguments.reference is None else load_weights(arguments.reference)
     eagle = EagleOptions(arguments.feature_sampling, arguments.alignment)
-    recipe = Recipe(arguments.kind, arguments.vocabulary, reference, options, eagle)
+    recipe = Recipe(arguments.kind, arguments.vocabulary, reference, options, eagle, tuple(arguments.exits))
     directory = arguments.directory or arguments.weights.with_name(arguments.weights.name + ".training")
     try:
         directory.mkdir(parents=True, exist_ok=True)

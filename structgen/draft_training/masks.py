@@ -47,12 +47,11 @@ class TextMasks:
         None for a text without a constraint. Positions of the prompt allow all tokens; those after a token that the
         constraint refuses allow none, so that they are left out.
         """
-        source = str(self._features.constraints[text])
-        if not source:
+        matcher = self.matcher(text)
+        if matcher is None:
             return None
         length, answer = self._features.length(text), int(self._features.answers[text])
         allowed = np.ones((length, len(self._token_ids)), dtype=bool)
-        matcher = Matcher(_compiled(source), self._vocabulary)
         first = int(self._features.offsets[text])
         for position in range(answer, length):
             allowed[position] = bits_of(matcher.mask(), self._vocabulary.size)[self._token_ids]
@@ -60,6 +59,11 @@ class TextMasks:
                 allowed[position:] = False
                 break
         return allowed
+
+    def matcher(self, text: int) -> Matcher | None:
+        """Return a matcher at the start of a text's answer; None for a text without a constraint."""
+        source = str(self._features.constraints[text])
+        return Matcher(_compiled(source), self._vocabulary) if source else None
 
 
 @lru_cache(maxsize=256)

@@ -24,14 +24,18 @@ from structgen.speculative.learned.eagle import EagleNetwork, EagleSizes
 from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork
 from structgen.speculative.learned.kangaroo import KangarooNetwork, KangarooSizes
 from structgen.speculative.learned.layers import LayerSizes
+from structgen.speculative.learned.nested_layers import NestedNetwork, NestedSizes
 from structgen.speculative.learned.parts import output_weight, transformers_model
 from structgen.speculative.learned.prompt_tokens import PromptTokens, PromptTokenSizes, PromptTokensNetwork
 
 from .adapting import adapted
 from .eagle import EagleOptions, EagleTraining, eagle_outputs, eagle_sizes
 from .features import Features
+from .first_layers import first_layers
 from .heads import head_outputs
 from .masks import TextMasks
+from .nesting import nested_outputs
+from .on_policy import OnPolicy
 from .prompt_tokens import PromptTokenTraining
 from .training import Outputs, Training, TrainingOptions, most_frequent_tokens
 
@@ -53,12 +57,19 @@ class Recipe:
     options: TrainingOptions = field(default_factory=TrainingOptions)
     eagle: EagleOptions = field(default_factory=EagleOptions)
     """Further options, of the kind "eagle"."""
+    exits: tuple[int, ...] = (1, 2)
+    """For the kind "layers": after how many layers the draft model has exits. The last one is its depth."""
 
     def __post_init__(self) -> None:
         if self.kind != PromptTokens.kind:
             outputs_of(self.kind)
         if self.kind != "eagle" and self.eagle != EagleOptions():
             raise OptionError(f"feature sampling and alignment are options of eagle, not of {self.kind}")
+        if self.options.on_policy and self.kind != "layers":
+            raise OptionError(
+                f"a drafter of the kind {self.kind!r} draws no texts of its own, so none can be on-policy",
+                hint="On-policy shares are for the kind 'layers'.",
+            )
         check_whole("drafted_tokens", self.drafted_tokens, high=10_000_000)
         if self.reference is not None and self.reference.kind != self.kind:
             raise OptionError(
@@ -101,6 +112,7 @@ def train_drafter(
     make, outputs = KINDS.get(recipe.kind, (_prompt_tokens, None))
     sizes, network = make(model, features, recipe)
     network.to(embeddings.device)
+    masks = TextMasks(features, model.vocabulary, ids)
     read = (
         features,
         sizes.hidden_layers,
@@ -108,9 +120,10 @@ def train_drafter(
         rows,
         ids,
         recipe.options,
-        TextMasks(features, model.vocabulary, ids),
+        masks,
         _reference(recipe, sizes, network),
         save,
+        OnPolicy(model, features, masks, embeddings, rows, ids, recipe.options.seed),
     )
     if outputs is None:
         training: Training = PromptTokenTraining(transformers_model(model), network, *read)
@@ -150,7 +163,7 @@ def _reference(recipe: Recipe, sizes: _Sizes, network: nn.Module) -> nn.Module |
     return reference.eval().requires_grad_(False)
 
 
-_Sizes = EagleSizes | HeadSizes | KangarooSizes | PromptTokenSizes
+_Sizes = EagleSizes | HeadSizes | KangarooSizes | NestedSizes | PromptTokenSizes
 _Made = tuple[_Sizes, nn.Module]
 
 
@@ -180,6 +193,11 @@ def _prompt_tokens(model: HuggingFaceModel, features: Features, recipe: Recipe) 
     embeddings = transformers_model(model).get_input_embeddings().weight.detach()
     sizes = PromptTokenSizes(embeddings.shape[1], recipe.options.steps_ahead)
     return sizes, PromptTokensNetwork(sizes, embeddings.float().mean(0))
+
+
+def _layers(model: HuggingFaceModel, features: Features, recipe: Recipe) -> _Made:
+    network = first_layers(model, _layer_sizes(model), recipe.exits)
+    return network.sizes, network
 
 
 def _layer_sizes(model: HuggingFaceModel) -> LayerSizes:
@@ -219,11 +237,19 @@ def _kangaroo_outputs(
     return [output[:, 1 + step : 1 + step + count] for step in range(steps)]
 
 
+def _layers_outputs(
+    network: nn.Module, states: torch.Tensor, embeddings: torch.Tensor, steps: int
+) -> Sequence[torch.Tensor]:
+    assert isinstance(network, NestedNetwork)
+    return nested_outputs(network, embeddings, steps)
+
+
 KINDS: dict[str, tuple[Callable[[HuggingFaceModel, Features, Recipe], _Made], Outputs]] = {
     "eagle": (_eagle, _eagle_outputs),
     "medusa": (_medusa, _head_outputs),
     "hydra": (_hydra, _head_outputs),
     "kangaroo": (_kangaroo, _kangaroo_outputs),
+    "layers": (_layers, _layers_outputs),
 }
 """For each kind a function from a model, features and a recipe to sizes and a new network; and the outputs of the
 network for whole texts."""

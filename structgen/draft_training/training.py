@@ -30,11 +30,14 @@ from torch import nn
 from structgen.errors import ModelError, OptionError
 from structgen.progress import ProgressBar
 from structgen.speculative.checks import check_number
+from structgen.speculative.learned.nested_layers import NestedNetwork
 from structgen.speculative.learned.weights import replacing
 
+from .batches import Batch, padded_batch
 from .features import Features
 from .losses import loss_named
 from .masks import TextMasks
+from .on_policy import OnPolicy
 from .selection import select
 
 __all__ = ["Outputs", "Training", "TrainingOptions", "Validation", "most_frequent_tokens"]
@@ -45,7 +48,7 @@ _MAY_CHANGE = ("epochs", "minutes", "patience", "validations")
 Outputs = Callable[[nn.Module, torch.Tensor, torch.Tensor, int], Sequence[torch.Tensor]]
 """From a network, states at positions 0 to T - 1 + steps, ``[texts, T + steps, layers, hidden]``, embeddings of the
 tokens there, and a number of steps to the output states of each step, ``[texts, T, hidden]``. Output t of step j
-predicts token t + j + 2."""
+predicts token t + j + 2. Further outputs, as those of earlier exits, predict what the first step's do."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +76,21 @@ class TrainingOptions:
     validations: int = 4
     """For each epoch."""
     seed: int = 0
+    on_policy: float = 0.0
+    """The share of batches with texts that the network draws itself, see `on_policy`."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if name not in ("seed", "loss") and not value > 0:
+            if name not in ("seed", "loss", "on_policy") and not value > 0:
                 raise OptionError(f"{name} is {value!r:.40}; it must be above 0")
         loss_named(self.loss)
         check_number("selected", self.selected)
+        check_number("on_policy", self.on_policy)
+        if self.on_policy and not loss_named(self.loss).needs_target:
+            raise OptionError(
+                f"the loss {self.loss} learns the tokens of texts, and on-policy texts are the drafter's own",
+                hint="Use a divergence, such as forward-kl.",
+            )
         if not self.held_out < 1:
             raise OptionError(f"held_out is {self.held_out}; it must be below 1")
 
@@ -125,6 +136,7 @@ class Training:
         reference: A network of the same kind that was trained before. The loss then counts only the positions from
             which `network` can still learn most (AdaSPEC, see `selection`).
         save: Where its state is saved; None for nowhere.
+        on_policy: Makes the batches whose share is `TrainingOptions.on_policy`.
     """
 
     network: nn.Module
@@ -138,6 +150,7 @@ class Training:
     masks: TextMasks | None = None
     reference: nn.Module | None = None
     save: Path | None = None
+    on_policy: OnPolicy | None = None
     validations: list[tuple[int, Validation]] = field(default_factory=list, init=False)
     """With the number of steps before each of them."""
     seconds: float = field(default=0.0, init=False)
@@ -160,6 +173,8 @@ class Training:
         self._step = self._since_best = 0
         self._best: tuple[float, dict[str, torch.Tensor]] | None = None
         self._device = self.embeddings.device
+        if self.options.on_policy and self.on_policy is None:
+            raise OptionError("nothing is given that makes on-policy batches")
 
     def run(self, *, progress: bool = False, resume: bool = False) -> dict[str, torch.Tensor]:
         """Train; return the best weights."""
@@ -229,7 +244,7 @@ class Training:
         rate = self.options.learning_rate * warm * (0.05 + 0.475 * (1 + math.cos(math.pi * min(1.0, done))))
         for group in self._optimizer.param_groups:
             group["lr"] = rate
-        loss, _ = self._loss(batch, counts=False)
+        loss, _ = self._loss(self._own_or_read(batch), counts=False)
         if not loss.requires_grad:  # no position is left to learn from
             return 0.0
         if not torch.isfinite(loss):
@@ -250,7 +265,7 @@ class Training:
         total, count, right = 0.0, 0, np.zeros(self.options.steps_ahead)
         with torch.no_grad():
             for start in range(0, len(order), size):
-                loss, hits = self._loss(np.array(order[start : start + size]), counts=True)
+                loss, hits = self._loss(self._read(order[start : start + size]), counts=True)
                 alive = np.logical_and.accumulate(hits, axis=0)
                 total += float(loss) * hits.shape[1]
                 count += hits.shape[1]
@@ -262,10 +277,10 @@ class Training:
             weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
             self._best, self._since_best = (found.tokens_per_pass, weights), 0
 
-    def _loss(self, batch: NDArray[np.int64], *, counts: bool) -> tuple[torch.Tensor, NDArray[np.bool_]]:
+    def _loss(self, batch: Batch, *, counts: bool) -> tuple[torch.Tensor, NDArray[np.bool_]]:
         """Return the loss of a batch and, if `counts`, which guesses are right, ``[steps, positions]``."""
         steps = self.options.steps_ahead
-        states, tokens, answers = self._read(batch)
+        states, tokens, answers, allowed = batch.states, batch.tokens, batch.answers, batch.allowed
         count = tokens.shape[1] - 1 - steps
         hits: list[torch.Tensor] = []
         loss = torch.zeros((), device=self._device)
@@ -273,7 +288,6 @@ class Training:
             return loss, np.zeros((steps, 0), dtype=bool)
         positions = self._positions(tokens, answers, count, is_validation=counts)
         sampled = torch.arange(len(self._rows)) if counts else self._sampled(tokens)
-        allowed = self._allowed(batch, tokens.shape[1])
         rows, places = self._rows[sampled], torch.full((len(self._embeddings),), -1)
         places[self._drafted[sampled]] = torch.arange(len(sampled))
         places = places.to(self._device)
@@ -284,7 +298,8 @@ class Training:
             if self.reference is not None and not counts:
                 with torch.no_grad():
                     known = self.outputs(self.reference, *inputs)
-            for step, output in enumerate(outputs):
+            for index, output in enumerate(outputs):
+                step = index if index < steps else 0
                 chosen = positions[step].nonzero(as_tuple=True)
                 logits = output[chosen] @ rows.T
                 with torch.no_grad():
@@ -301,14 +316,14 @@ class Training:
                 }
                 if known:
                     with torch.no_grad():
-                        before = self._compare.per_position(known[step][chosen] @ rows.T, **compared)
+                        before = self._compare.per_position(known[index][chosen] @ rows.T, **compared)
                         now = self._compare.per_position(logits, **compared)
                     compared["weights"] = select(now, before, share=self.options.selected)
                 weight = self.options.decay**step
                 loss = loss + weight * self._compare(logits, **compared)
                 if not counts:
                     loss = loss + weight * self._further_loss(step, chosen, states, compared.get("weights"))
-                else:
+                elif index < steps:
                     if mask is not None:
                         logits = logits.masked_fill(~mask, -torch.inf)
                     guessed = self._drafted[logits.argmax(-1).cpu()]
@@ -344,17 +359,6 @@ class Training:
         """
         return 0.0
 
-    def _allowed(self, batch: NDArray[np.int64], longest: int) -> torch.Tensor | None:
-        """Return which tokens the masks allow, ``[texts, positions, token_ids]``; None if no text has a constraint."""
-        found = [None if self.masks is None else self.masks.of(int(text)) for text in batch]
-        if all(mask is None for mask in found):
-            return None
-        allowed = np.ones((len(batch), longest, len(self.token_ids)), dtype=bool)
-        for row, mask in enumerate(found):
-            if mask is not None:
-                allowed[row, : len(mask)] = mask
-        return torch.from_numpy(allowed).to(self._device)
-
     def _sampled(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return the places in `token_ids` over which distributions are compared: those of the batch, and others."""
         most = self.options.sampled_tokens
@@ -365,23 +369,24 @@ class Training:
         own, others = np.flatnonzero(there), rng.permutation(np.flatnonzero(~there))
         return torch.from_numpy(np.concatenate([own, others])[:most])
 
-    def _read(self, batch: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return states, tokens, and which tokens belong to answers."""
+    def _own_or_read(self, batch: NDArray[np.int64]) -> Batch:
+        """Return an on-policy batch with the prompts of these texts, or the texts themselves."""
+        share = self.options.on_policy
+        if share and np.random.default_rng((self.options.seed, 4, self._step)).random() < share:
+            assert self.on_policy is not None and isinstance(self.network, NestedNetwork)
+            return self.on_policy.batch(self.network, batch.tolist(), self._step)
+        return self._read(batch)
+
+    def _read(self, batch: Sequence[int] | NDArray[np.int64]) -> Batch:
+        """Return texts with their states and masks."""
         features = self.features
-        longest = max(features.length(text) for text in batch)
-        states = np.zeros((len(batch), longest, *features.states.shape[1:]), dtype=np.float16)
-        tokens = np.zeros((len(batch), longest), dtype=np.int64)
-        answers = np.zeros((len(batch), longest), dtype=bool)
-        for row, text in enumerate(batch):
-            first, length = features.offsets[text], features.length(text)
-            states[row, :length] = features.states[first : first + length]
-            tokens[row, :length] = features.tokens[first : first + length]
-            answers[row, features.answers[text] : length] = True
-        device = self._device
-        return (
-            torch.from_numpy(states).to(device, torch.bfloat16),
-            torch.from_numpy(tokens).to(device),
-            torch.from_numpy(answers).to(device),
+        texts = [slice(features.offsets[text], features.offsets[text + 1]) for text in batch]
+        return padded_batch(
+            [features.states[text] for text in texts],
+            [features.tokens[text] for text in texts],
+            [int(features.answers[text]) for text in batch],
+            [None if self.masks is None else self.masks.of(int(text)) for text in batch],
+            self._device,
         )
 
     def _save(self) -> None:
@@ -408,6 +413,8 @@ class Training:
     def _about(self) -> dict[str, Any]:
         """Return what must be the same for a training to go on."""
         given = {name: value for name, value in asdict(self.options).items() if name not in _MAY_CHANGE}
+        if not given["on_policy"]:  # saves of versions without it are as good
+            del given["on_policy"]
         read = hashlib.sha256(self.features.tokens.tobytes() + self.token_ids.tobytes())
         for tensor in () if self.reference is None else self.reference.state_dict().values():
             read.update(tensor.float().cpu().numpy().tobytes())

@@ -103,6 +103,23 @@ def test_prompt_tokens(model: Any, tmp_path: Path, capsys: pytest.CaptureFixture
     assert "prompt tokens have none" in capsys.readouterr().err
 
 
+def test_a_draft_model_learns_from_its_own_texts(
+    model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, prompts = tmp_path / "drafter.safetensors", prompts_in(tmp_path, PROMPTS)
+    train = ["draft", "train", str(path), "--prompts", prompts, "--kind", "layers", "--exits", "1", "--quiet"]
+    quick = ["--tokens", "30", "--epochs", "2", "--batch", "2", "--vocabulary", "64", "--on-policy", "0.5"]
+    assert main([*train, *quick]) == 0
+    weights = load_weights(path)
+    assert weights.kind == "layers" and weights.sizes["exits"] == [1]
+    capsys.readouterr()
+    evaluate = ["draft", "evaluate", str(path), "--prompts", prompts, "--alone", "--json", "--quiet"]
+    assert main([*evaluate, "--requests", "2"]) == 0
+    assert all(each["same_texts"] == 1 for each in json.loads(capsys.readouterr().out))
+    assert main([*train, "--exits", "2", "1"]) == 2
+    assert "ascending" in capsys.readouterr().err
+
+
 def checkpoints_in(folder: Path, model: Any) -> list[Path]:
     """Write a checkpoint of Medusa and one of EAGLE with random weights for the model."""
     hidden = model.model.get_input_embeddings().weight.shape[1]

@@ -81,7 +81,7 @@ def test_the_weight_of_states_is_added_to_the_loss(tmp_path: Path) -> None:
         torch.manual_seed(0)
         for parameter in training.network.parameters():
             torch.nn.init.normal_(parameter, std=0.1)
-        loss, _ = training._loss(np.array([0, 1]), counts=False)
+        loss, _ = training._loss(training._read([0, 1]), counts=False)
         assert isinstance(training.network, EagleNetwork)
         return float(loss.detach()), training.network
 

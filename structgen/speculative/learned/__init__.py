@@ -4,6 +4,7 @@
     Medusa        heads on the last hidden state, one for each of the next tokens
     Hydra         such heads that also read the tokens drafted before
     Kangaroo      an adapter of one attention layer after the model's first layers
+    NestedLayers  a draft model of a few layers that stops after as few as it needs (S2D)
     DEL           the model's first layers alone, untrained; exit and draft length follow the context
     PromptTokens  embeddings after the text, at which the model itself predicts tokens further ahead (PPD)
 
@@ -18,6 +19,7 @@ from .eagle import Eagle
 from .heads import Hydra, Medusa
 from .kangaroo import Kangaroo
 from .loading import load_drafter, speculation_with
+from .nested_layers import NestedLayers
 from .prompt_tokens import PromptTokens
 from .weights import DraftWeights, load_weights, save_weights
 
@@ -29,6 +31,7 @@ __all__ = [
     "Hydra",
     "Kangaroo",
     "Medusa",
+    "NestedLayers",
     "PromptTokens",
     "acceptance_head",
     "load_checkpoint",

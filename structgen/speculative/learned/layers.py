@@ -105,7 +105,7 @@ class DraftLayer(nn.Module):
         for matrix in last:  # at first the layer changes its input little
             nn.init.normal_(matrix.weight, std=0.01)
 
-    def forward(self, states: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
+    def forward(self, states: torch.Tensor, embeddings: torch.Tensor | None) -> torch.Tensor:
         """Return the outputs of whole texts, in which each position sees those up to it, as `finished` does.
 
         Args:

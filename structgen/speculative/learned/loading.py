@@ -13,6 +13,7 @@ from .checkpoints import is_checkpoint, load_checkpoint
 from .eagle import Eagle
 from .heads import Hydra, Medusa
 from .kangaroo import Kangaroo
+from .nested_layers import NestedLayers
 from .parts import LearnedDrafter
 from .prompt_tokens import PromptTokens
 from .weights import DraftWeights, load_weights
@@ -20,7 +21,7 @@ from .weights import DraftWeights, load_weights
 __all__ = ["drafter_of", "load_drafter", "speculation_with"]
 
 _KINDS: dict[str, type[LearnedDrafter[Any]]] = {
-    each.kind: each for each in (Eagle, Medusa, Hydra, Kangaroo, PromptTokens)
+    each.kind: each for each in (Eagle, Medusa, Hydra, Kangaroo, NestedLayers, PromptTokens)
 }
 
 
@@ -83,7 +84,7 @@ def speculation_with(path: str | Path, model: Any, *, in_batches: bool = False) 
     if in_batches and not drafter.drafts_in_batches:
         raise OptionError(
             f"{path} has a drafter of the kind {drafter.kind!r}, which does not draft in a running batch",
-            hint="A server takes those of the kinds eagle, medusa and hydra.",
+            hint="A server takes those of the kinds eagle, medusa, hydra and layers.",
         )
     drafter.prepare(model)
     return Speculation([*Speculation().drafters, drafter])
