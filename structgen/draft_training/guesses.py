@@ -56,6 +56,8 @@ def guesses_in_texts(
 ) -> Iterator[Guesses]:
     """Yield the guesses of a drafter, text by text, with the number of draft tokens ascending.
 
+    Those of a draft model with several exits are its last exit's.
+
     Args:
         weights: The drafter's weights.
         model: The model.
@@ -90,7 +92,7 @@ def guesses_in_texts(
             inputs = states.to(embeddings)[None], embeddings[tokens.to(embeddings.device)][None]
             mask = masks.of(text)
             start = int(features.answers[text])
-            for ahead, output in enumerate(outputs(network, *inputs, steps)):
+            for ahead, output in enumerate(outputs(network, *inputs, steps)[:steps]):
                 guessed = np.arange(ahead + 2, ahead + 2 + count)
                 chosen = guessed >= start
                 there = output[0, torch.from_numpy(chosen).to(output.device)]

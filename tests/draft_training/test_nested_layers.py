@@ -15,6 +15,7 @@ pytest.importorskip("transformers")
 import structgen as sg  # noqa: E402
 from structgen.draft_training.features import compute_features  # noqa: E402
 from structgen.draft_training.first_layers import first_layers  # noqa: E402
+from structgen.draft_training.guesses import guesses_in_texts  # noqa: E402
 from structgen.draft_training.masks import TextMasks  # noqa: E402
 from structgen.draft_training.nesting import nested_outputs  # noqa: E402
 from structgen.draft_training.on_policy import OnPolicy, draw_answers  # noqa: E402
@@ -25,7 +26,7 @@ from structgen.errors import ModelError, OptionError  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.matcher import Matcher  # noqa: E402
 from structgen.speculative import Fixed, Speculation  # noqa: E402
-from structgen.speculative.learned import load_drafter, save_weights  # noqa: E402
+from structgen.speculative.learned import DraftWeights, load_drafter, save_weights  # noqa: E402
 from structgen.speculative.learned.layers import LayerSizes  # noqa: E402
 from structgen.speculative.learned.nested_layers import NestedNetwork  # noqa: E402
 from tests.draft_training.test_training import OPTIONS, Tiny, some_texts  # noqa: E402
@@ -116,6 +117,26 @@ def test_each_exit_learns_one_text_and_then_drafts_it(tmp_path: Path) -> None:
         (drafted,) = generate_tokens(model, [[5, 6, 7]], [None], sampling, drafting=speculation.start(model))
         assert drafted.tokens == answer.tokens
         assert drafted.accepted_tokens > 0.85 * drafted.drafted_tokens > 0
+
+
+def test_guesses_are_those_of_the_last_exit(tmp_path: Path) -> None:
+    """An acceptance head is trained on them."""
+    model = Deep()
+    network, ids = first_layers(model, LAYER, (1, 2)), np.arange(1, SIZE)
+    texts = [Text([5, 9, 3], [17, 8, 4, 22, 6, 11], "x", 0.0)]
+    features = some_features(model, tmp_path, texts)
+    weights = DraftWeights(
+        "layers", network.sizes.as_dict(), VOCABULARY.fingerprint, ids, network.state_dict()
+    )
+    embeddings, rows = frozen_rows(model, ids)
+    found = list(guesses_in_texts(weights, model, features))
+    assert [each.ahead for each in found] == [0, 1, 2]
+    tokens = [*texts[0].prompt, *texts[0].answer]
+    with torch.no_grad():
+        last = network(embeddings[tokens][None])[-1][0] @ rows.T
+    for each in found:
+        assert each.positions.tolist() == list(range(max(3, each.ahead + 2), len(tokens) - 2 + each.ahead))
+        torch.testing.assert_close(each.logits, last[each.positions - 1], rtol=1e-4, atol=1e-4)
 
 
 def drawn(

@@ -15,7 +15,7 @@ Source: Kavehzadeh et al. 2024 (S2D: Sorted Speculative Decoding), and 2023 (Sor
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -182,6 +182,7 @@ class _NestedRow(LearnedRow):
             scores = self._head.scores(norm(self._cache.state(node.slots, node.exit)))[0]
             if node.exit == len(self._exits) - 1:
                 break
+            scores = replace(scores, acceptance=None)  # such a head is trained on the states of the last exit
             logits = self._head.masked(scores.logits, context)
             if logits is None or float(1 / np.exp(logits - logits.max()).sum()) >= self._confidence:
                 break

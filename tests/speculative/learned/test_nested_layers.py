@@ -21,7 +21,13 @@ from structgen.generation.row import Row  # noqa: E402
 from structgen.matcher import Matcher  # noqa: E402
 from structgen.speculative.controllers import Fixed  # noqa: E402
 from structgen.speculative.drafters import Context, Start, TokenLookup  # noqa: E402
-from structgen.speculative.learned import DraftWeights, NestedLayers, load_drafter, save_weights  # noqa: E402
+from structgen.speculative.learned import (  # noqa: E402
+    AcceptanceHead,
+    DraftWeights,
+    NestedLayers,
+    load_drafter,
+    save_weights,
+)
 from structgen.speculative.learned.layers import LayerSizes  # noqa: E402
 from structgen.speculative.learned.nested_layers import NestedNetwork, NestedSizes  # noqa: E402
 from structgen.speculative.speculation import Speculation  # noqa: E402
@@ -146,6 +152,14 @@ def test_a_later_exit_reuses_what_an_earlier_one_computed(monkeypatch: pytest.Mo
     row.observe(tokens, 3)
     row._known(at(tokens, []))
     assert read[7:] == [(0, [3]), (1, [3])]
+
+
+def test_an_acceptance_head_reads_the_last_exit_only() -> None:
+    drafter = NestedLayers(random_weights(), least=0.0, acceptance=AcceptanceHead(32))
+    for confidence, has_estimate in ((0.0, False), (1.0, True)):
+        row: Any = drafter.start(Start((5, 6, 7), VOCABULARY, model=Model("llama")))
+        row._confidence = confidence
+        assert (row._known(at([5, 6, 7], [])).acceptance is not None) == has_estimate
 
 
 def test_the_exit_follows_the_mask() -> None:
