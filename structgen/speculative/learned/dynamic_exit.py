@@ -33,6 +33,7 @@ from structgen.protocols import layer_count_of
 
 from ..checks import check_number, check_whole
 from ..drafters import Context, RowDrafter, SilentRow, Start
+from .output_layers import logit_map_of
 from .parts import LearnedRow, Scores, TrimmedHead, trimmed_head
 from .row_exit import RowExit
 
@@ -212,7 +213,7 @@ class DEL:
         if not len(ids) or ids[0] < 0 or ids[-1] >= size:
             raise ModelError(f"token_ids are not tokens of this model, which has {size}")
         if self.token_ids is None:
-            head = TrimmedHead(whole.get_output_embeddings(), ids, size)
+            head = TrimmedHead(whole.get_output_embeddings(), ids, size, logit_map=logit_map_of(whole))
         else:
             head = trimmed_head(model, ids)
         each, hidden = _weights_of(layers[0]), found[0].get_input_embeddings().weight.shape[1]

@@ -31,6 +31,7 @@ from structgen.protocols import layer_count_of
 from ..checks import check_number, check_whole
 from ..drafters import Context, Proposal, RowDrafter, SilentRow, Start
 from .acceptance import AcceptanceHead, network_tensors
+from .output_layers import LogitMap, logit_map_of, output_rows, output_weight
 from .weights import DraftWeights, load_weights
 
 __all__ = [
@@ -83,16 +84,23 @@ class TrimmedHead:
         token_ids: The tokens, ascending.
         size: The size of the vocabulary.
         acceptance: The acceptance head.
+        logit_map: What the model does with the logits of the layer.
     """
 
     def __init__(
-        self, layer: nn.Module, token_ids: NDArray[np.int64], size: int, acceptance: nn.Module | None = None
+        self,
+        layer: nn.Module,
+        token_ids: NDArray[np.int64],
+        size: int,
+        acceptance: nn.Module | None = None,
+        logit_map: LogitMap | None = None,
     ) -> None:
         self._layer, self.token_ids, self.size, self._acceptance = layer, token_ids, size, acceptance
+        self._map = LogitMap() if logit_map is None else logit_map
 
     def scores(self, states: torch.Tensor) -> list[Scores]:
         """Return what follows from each of the states ``[states, hidden]``."""
-        logits = self._layer(states).float().cpu().numpy()
+        logits = self._map(self._layer(states).float()).cpu().numpy()
         if self._acceptance is None:
             return [Scores(row, None) for row in logits]
         chances = self._acceptance(states).float().sigmoid().tolist()
@@ -230,8 +238,11 @@ def fit(
     except (RuntimeError, TypeError, ValueError) as error:
         raise ModelError(f"the drafter's weights do not have the shapes of their sizes: {error}") from error
     parts = nn.ModuleDict({"network": network})
-    if getattr(network, "output", None) is None:
-        parts["output"] = _output_layer(whole, weights.token_ids)
+    # An output layer of the drafter's own was trained without what the model does after its own.
+    own_output = getattr(network, "output", None) is not None
+    logit_map = None if own_output or not sizes.hidden_layers else logit_map_of(whole)
+    if not own_output:
+        parts["output"] = output_rows(whole, weights.token_ids)
     if acceptance is not None:
         parts["acceptance"] = deepcopy(acceptance)
     parts.to(embeddings.device, embeddings.dtype).eval().requires_grad_(False)
@@ -245,6 +256,7 @@ def fit(
         weights.token_ids,
         model.vocabulary.size,
         parts["acceptance"] if acceptance is not None else None,
+        logit_map,
     )
     return Fitted(network, embeddings if own is None else own.weight, trimmed)
 
@@ -256,27 +268,11 @@ def trimmed_head(model: Any, token_ids: NDArray[np.int64]) -> TrimmedHead:
         model: A `LanguageModel` with a model of `transformers`.
         token_ids: The tokens, ascending.
     """
-    module = nn.ModuleList([_output_layer(transformers_model(model), token_ids)])
+    whole = transformers_model(model)
+    module = nn.ModuleList([output_rows(whole, token_ids)])
     if module[0].weight.device.type == "cpu":
         pack_linear(module)
-    return TrimmedHead(module[0], token_ids, model.vocabulary.size)
-
-
-def output_weight(whole: Any) -> torch.Tensor:
-    """Return the weight of the output layer of a model of `transformers`, ``[tokens, hidden]``."""
-    tied = getattr(whole.config.get_text_config(), "tie_word_embeddings", False)
-    layer = whole.get_input_embeddings() if tied else whole.get_output_embeddings()
-    weight: torch.Tensor = layer.weight.detach()
-    return weight
-
-
-def _output_layer(whole: Any, token_ids: NDArray[np.int64]) -> nn.Linear:
-    """Return a copy of the rows of a model's output layer for some tokens."""
-    weight = output_weight(whole)
-    rows = torch.from_numpy(token_ids).to(weight.device)
-    layer = nn.Linear(weight.shape[1], len(rows), bias=False, device="meta")
-    layer.weight = nn.Parameter(weight[rows], requires_grad=False)
-    return layer
+    return TrimmedHead(module[0], token_ids, model.vocabulary.size, logit_map=logit_map_of(whole))
 
 
 class Options(Protocol):
