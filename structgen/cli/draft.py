@@ -113,6 +113,14 @@ def _add_train(actions: Any) -> None:
         choices=("none", "full", "partial"),
         help="eagle: states also learn to resemble the model's, all or an output of their own (none)",
     )
+    add("--tokens-a-pass", type=int, default=1, help="eagle: tokens that one pass of the layer gives (1)")
+    add(
+        "--glancing",
+        type=float,
+        default=0.45,
+        help="with --tokens-a-pass, how many tokens of a pass are shown to those after them, as a share of the wrong "
+        "guesses (0.45)",
+    )
     add("--seed", type=int, default=0, help="of texts and training (0)")
     add("--quiet", action="store_true", help="show no progress")
     parser.set_defaults(run=_train)
@@ -156,7 +164,12 @@ def _train(arguments: argparse.Namespace) -> int:
         on_policy=arguments.on_policy,
     )
     reference = None if arguments.reference is None else load_weights(arguments.reference)
-    eagle = EagleOptions(arguments.feature_sampling, arguments.alignment)
+    eagle = EagleOptions(
+        arguments.feature_sampling,
+        arguments.alignment,
+        tokens_a_pass=arguments.tokens_a_pass,
+        glancing=arguments.glancing,
+    )
     recipe = Recipe(arguments.kind, arguments.vocabulary, reference, options, eagle, tuple(arguments.exits))
     directory = arguments.directory or arguments.weights.with_name(arguments.weights.name + ".training")
     try:

@@ -3,17 +3,26 @@
     feature sampling    the token's embedding picks from the state before the layer reads it (FSPAD)
     alignment           the layer's outputs also learn to resemble the model's states: the same output from which
                         tokens are predicted (full, EAGLE), or an output of its own (partial, FSPAD)
+    tokens a pass       one pass of the layer gives several tokens (Falcon), which learn from each other by glancing
 
 Why: the layer's outputs take the place of the model's states at the next draft token. The closer they are to them, the
 better the layer knows what it reads there. What predicts a token well is not what resembles the state most, so partial
-alignment has an output for each.
+alignment has an output for each. A pass that gives several tokens does not know which of them are drawn. Where in
+training the first slots see what they should give, the later ones learn which token follows which.
 What: the loss of the distributions, plus `alignment_weight` times the smooth L1 distance of states. Where the layer
 reads one state of the model, the distance is to this one, as published. Where it reads several, fused into one, it is
 to the fused state, without a gradient: that is what an output takes the place of.
+    Glancing: the drafter guesses a batch as it drafts, without masks. Then it is trained on the same batch, and in some
+blocks the first slots read the state and the token that they should give. The expected number of such slots is a share
+of the number of wrong guesses, which falls while the training goes on. Slots that glance add no gradient. Falcon does
+this for blocks next to each other, of one pass; here each position of the text has a block, and only its first pass
+glances.
 Invariant: without options the training is that of any drafter.
-Cost: the fused states of one more position for each position, step and batch.
+Cost: alignment computes the fused states of one more position for each position and step. Glancing computes each batch
+once more, without gradients.
 Source: Li et al. 2024 (EAGLE), Gui et al. 2024 (FSPAD), https://arxiv.org/abs/2408.15562. In both the weight of states
-is 1, and that of the distributions is 0.1.
+is 1, and that of the distributions is 0.1. Gao et al. 2024 (Falcon), https://arxiv.org/abs/2412.12639: "coupled
+sequential glancing distillation", after Qian et al. 2021 (GLAT), where what is seen adds no gradient either.
 """
 
 from __future__ import annotations
@@ -22,15 +31,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
 from structgen.errors import OptionError, did_you_mean
-from structgen.speculative.checks import check_number
-from structgen.speculative.learned.eagle import EagleNetwork, EagleSizes
+from structgen.speculative.checks import check_number, check_whole
+from structgen.speculative.learned.eagle import LARGEST_BLOCK, EagleNetwork, EagleSizes
 from structgen.speculative.learned.layers import LayerSizes
 
+from .batches import Batch
 from .training import Training
 from .unrolling import unrolled
 
@@ -38,6 +50,8 @@ __all__ = ["ALIGNMENTS", "EagleOptions", "EagleTraining", "alignment_loss", "eag
 
 ALIGNMENTS = ("none", "full", "partial")
 """The values of `EagleOptions.alignment`."""
+_LAST_GLANCING = 0.25
+"""The share of `EagleOptions.glancing` that remains at the end of a training. Falcon ends at 0.1 of 0.45."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,10 @@ class EagleOptions:
     """Which of its outputs learn to resemble the model's states."""
     alignment_weight: float = 10.0
     """The weight of the distance of states. The loss of the distributions has weight 1."""
+    tokens_a_pass: int = 1
+    """How many tokens one pass of the layer gives, see `EagleSizes.tokens_a_pass`."""
+    glancing: float = 0.45
+    """With several tokens for each pass: how many slots glance at first, as a share of the number of wrong guesses."""
 
     def __post_init__(self) -> None:
         if self.alignment not in ALIGNMENTS:
@@ -58,6 +76,8 @@ class EagleOptions:
                 hint=did_you_mean(str(self.alignment), ALIGNMENTS) or f"Use one of {', '.join(ALIGNMENTS)}.",
             )
         check_number("alignment_weight", self.alignment_weight, high=1e6)
+        check_whole("tokens_a_pass", self.tokens_a_pass, high=LARGEST_BLOCK)
+        check_number("glancing", self.glancing)
 
 
 def eagle_sizes(layer: LayerSizes, hidden_layers: tuple[int, ...], options: EagleOptions) -> EagleSizes:
@@ -73,15 +93,21 @@ def eagle_sizes(layer: LayerSizes, hidden_layers: tuple[int, ...], options: Eagl
         hidden_layers,
         sampler=layer.mlp if options.feature_sampling else 0,
         second_output=options.alignment == "partial",
+        tokens_a_pass=options.tokens_a_pass,
     )
 
 
 def eagle_outputs(
-    network: nn.Module, states: torch.Tensor, embeddings: torch.Tensor, steps: int
+    network: nn.Module,
+    states: torch.Tensor,
+    embeddings: torch.Tensor,
+    steps: int,
+    glanced: torch.Tensor | None = None,
 ) -> list[torch.Tensor]:
     """Return what `unrolled` does, from states and embeddings as `Training` has them."""
     assert isinstance(network, EagleNetwork)
-    return unrolled(network, states[:, : states.shape[1] - steps], embeddings[:, 1:], steps)
+    seen = states.shape[1] - steps + (0 if glanced is None else glanced.shape[-1])
+    return unrolled(network, states[:, :seen], embeddings[:, 1:], steps, glanced)
 
 
 def alignment_loss(
@@ -117,15 +143,74 @@ class EagleTraining(Training):
         self.outputs = self._unrolled
         self._raw: list[torch.Tensor] = []
         """What the layer returned last."""
+        self._tokens = torch.zeros((0, 0))
+        """The tokens of the batch."""
+        self._done = 0.0
+        """The share of the training that has ended."""
 
     def _unrolled(
         self, network: nn.Module, states: torch.Tensor, embeddings: torch.Tensor, steps: int
     ) -> Sequence[torch.Tensor]:
         assert isinstance(network, EagleNetwork)
-        raw = eagle_outputs(network, states, embeddings, steps)
+        plain: list[torch.Tensor] = []
+        glanced: torch.Tensor | None = None
+        is_trained = network is self.network and torch.is_grad_enabled()
+        if is_trained and self.eagle.tokens_a_pass > 1 and self.eagle.glancing > 0:
+            device = states.device.type
+            with (
+                torch.no_grad(),
+                # subtle: autocast would keep the weights that it casts here, without gradients, for the next pass
+                torch.autocast(
+                    device,
+                    torch.get_autocast_dtype(device),
+                    enabled=torch.is_autocast_enabled(device),
+                    cache_enabled=False,
+                ),
+            ):
+                plain = eagle_outputs(network, states, embeddings, steps)
+                glanced = self._glanced(plain)
+        raw = eagle_outputs(network, states, embeddings, steps, glanced)
+        for slot, is_seen in enumerate(() if glanced is None else glanced.unbind(-1)):
+            raw[slot] = torch.where(is_seen[..., None], plain[slot], raw[slot])
         if network is self.network:
             self._raw = raw
-        return [network.predicted(output) for output in raw]
+        predicted = [network.predicted(output) for output in raw]
+        for slot, is_seen in enumerate(() if glanced is None else glanced.unbind(-1)):
+            predicted[slot] = torch.where(is_seen[..., None], predicted[slot].detach(), predicted[slot])
+        return predicted
+
+    def _glanced(self, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return which slots glance, as in `unrolled`, where the drafter has returned these outputs.
+
+        A block glances with a probability that is proportional to its number of wrong guesses, at some of its tokens
+        from the first one on. The last token is never seen.
+        """
+        network, width = self.network, self.eagle.tokens_a_pass
+        assert isinstance(network, EagleNetwork)
+        shape = outputs[0].shape[:2]
+        sampled = self._sampled(self._tokens)
+        wrong = torch.zeros(shape, dtype=torch.long)
+        rows = self._rows[sampled]
+        for step, output in enumerate(outputs[:width]):
+            best = (network.predicted(output) @ rows.T).argmax(-1).cpu()
+            text = self._tokens[:, step + 2 : step + 2 + shape[1]].cpu()
+            wrong += self._drafted[sampled][best] != text
+        share = self.eagle.glancing * (1 - (1 - _LAST_GLANCING) * min(1.0, self._done))
+        rng = np.random.default_rng((self.options.seed, 3, self._step))
+        # The mean of the lengths is width / 2.
+        glances = rng.random(shape) < 2 / width * share * wrong.numpy()
+        lengths = rng.integers(1, width, size=shape)
+        glanced = glances[..., None] & (np.arange(width - 1) < lengths[..., None])
+        return torch.from_numpy(glanced).to(outputs[0].device)
+
+    def _train(self, batch: NDArray[np.int64], done: float) -> float:
+        self._done = done
+        return super()._train(batch, done)
+
+    def _read(self, batch: Sequence[int] | NDArray[np.int64]) -> Batch:
+        read = super()._read(batch)
+        self._tokens = read.tokens
+        return read
 
     def _further_loss(
         self,

@@ -64,7 +64,15 @@ class Recipe:
         if self.kind != PromptTokens.kind:
             outputs_of(self.kind)
         if self.kind != "eagle" and self.eagle != EagleOptions():
-            raise OptionError(f"feature sampling and alignment are options of eagle, not of {self.kind}")
+            raise OptionError(
+                f"feature sampling, alignment and tokens for each pass are options of eagle, not of {self.kind}"
+            )
+        if self.eagle.tokens_a_pass > self.options.steps_ahead:
+            raise OptionError(
+                f"a pass gives {self.eagle.tokens_a_pass} tokens, and {self.options.steps_ahead} steps ahead are "
+                "trained",
+                hint="Set steps_ahead to a multiple of tokens_a_pass.",
+            )
         if self.options.on_policy and self.kind != "layers":
             raise OptionError(
                 f"a drafter of the kind {self.kind!r} draws no texts of its own, so none can be on-policy",

@@ -195,10 +195,11 @@ def test_options_of_eagle_are_sizes_of_the_drafter(
 ) -> None:
     path, prompts = tmp_path / "drafter.safetensors", prompts_in(tmp_path, PROMPTS * 3)
     quick = ["--quiet", "--tokens", "40", "--epochs", "1", "--batch", "4", "--prompts", prompts]
-    fspad = ["--feature-sampling", "--alignment", "partial"]
+    fspad = ["--feature-sampling", "--alignment", "partial", "--tokens-a-pass", "2"]
     assert main(["draft", "train", str(path), *quick, *fspad]) == 0
     sizes = load_weights(path).sizes
     assert sizes["sampler"] == sizes["layer"]["mlp"] and sizes["second_output"]
+    assert sizes["tokens_a_pass"] == 2
     capsys.readouterr()
     texts_of = []
     for option in (["--drafter", str(path)], ["--no-speculate"]):

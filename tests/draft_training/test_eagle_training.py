@@ -12,11 +12,17 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from structgen.draft_training.eagle import EagleOptions, alignment_loss  # noqa: E402
+from structgen.draft_training.eagle import (  # noqa: E402
+    EagleOptions,
+    EagleTraining,
+    alignment_loss,
+    eagle_outputs,
+)
 from structgen.draft_training.recipes import Recipe, train_drafter  # noqa: E402
 from structgen.draft_training.unrolling import unrolled  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
-from structgen.speculative.learned.eagle import EagleNetwork  # noqa: E402
+from structgen.speculative.learned.eagle import EagleNetwork, EagleSizes  # noqa: E402
+from structgen.speculative.learned.layers import LayerSizes  # noqa: E402
 from tests.draft_training.finite_differences import slopes  # noqa: E402
 from tests.draft_training.test_training import FSPAD, OPTIONS, Tiny, repeated  # noqa: E402
 
@@ -122,6 +128,10 @@ def test_options_of_eagle_are_checked(tmp_path: Path) -> None:
     assert "partial" in str(caught.value)
     with pytest.raises(OptionError, match="alignment_weight"):
         EagleOptions(alignment_weight=-1.0)
+    with pytest.raises(OptionError, match="tokens_a_pass"):
+        EagleOptions(tokens_a_pass=0)
+    with pytest.raises(OptionError, match="a pass gives 4 tokens, and 3 steps ahead"):
+        Recipe("eagle", options=OPTIONS, eagle=EagleOptions(tokens_a_pass=4))
     with pytest.raises(OptionError, match="options of eagle, not of medusa"):
         Recipe("medusa", eagle=FSPAD)
     model, features = repeated(tmp_path)
@@ -136,7 +146,7 @@ def test_a_reference_of_before_the_options_existed_is_one_of_the_same_sizes(tmp_
     model, features = repeated(tmp_path)
     short = dataclasses.replace(OPTIONS, epochs=1)
     weights, _ = train_drafter(model, features, Recipe("eagle", 64, options=short))
-    new = ("sampler", "second_output")
+    new = ("sampler", "second_output", "tokens_a_pass")
     older = {name: size for name, size in weights.sizes.items() if name not in new}
     train_drafter(model, features, Recipe("eagle", 64, dataclasses.replace(weights, sizes=older), short))
     with pytest.raises(OptionError, match="other sizes"):
@@ -144,3 +154,114 @@ def test_a_reference_of_before_the_options_existed_is_one_of_the_same_sizes(tmp_
     broken = dataclasses.replace(weights, sizes={"layer": {}})
     with pytest.raises(OptionError, match="other sizes"):
         train_drafter(model, features, Recipe("eagle", 64, broken, short))
+
+
+def one_position(
+    network: EagleNetwork, states: torch.Tensor, embeddings: torch.Tensor, t: int, steps: int, glanced: Any
+) -> list[torch.Tensor]:
+    """What the layer returns for position `t` of one text: each pass over all that it sees, one after another.
+
+    `embeddings` are those of tokens 0, 1, ...
+    """
+    layer, width = network.layer, network.sizes.tokens_a_pass
+    fused = network.fused(states)
+
+    def projected(state: torch.Tensor, token: int, position: int) -> tuple[torch.Tensor, ...]:
+        inputs, embedded = network.layer_inputs(state[None], embeddings[token][None])
+        return inputs, *layer.projected(inputs, embedded, layer.angles(position, 1))
+
+    before = [projected(fused[p], p + 1, p) for p in range(t + 1)]
+    block = before[t + 1 - width :]
+    seen = [each[2:] for each in before]
+    local = list(seen)
+    for slot in range(width - 1):
+        if glanced is not None and glanced[t, slot]:
+            place = t + 1 - width + slot
+            block[slot] = projected(fused[t + slot + 1], t + slot + 2, place)
+            local[place] = block[slot][2:]
+    outputs: list[torch.Tensor] = []
+    while True:
+        keys, values = (torch.cat([each[i] for each in local], 1) for i in (0, 1))
+        for inputs, queries, *_ in block:
+            attended = torch.nn.functional.scaled_dot_product_attention(
+                queries[None], keys[None], values[None], enable_gqa=True
+            )[0]
+            outputs.append(layer.finished(inputs, attended.transpose(0, 1).flatten(1))[0])
+        if len(outputs) >= steps:
+            return outputs[:steps]
+        first = len(outputs) - width
+        block = [
+            projected(network.continued(outputs[first + i]), t + first + i + 2, t + first + i + 1)
+            for i in range(width)
+        ]
+        seen += [each[2:] for each in block]
+        local = list(seen)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+@pytest.mark.parametrize("glances", [False, True])
+def test_unrolled_outputs_are_those_of_each_position_alone(width: int, glances: bool) -> None:
+    torch.manual_seed(width)
+    count, steps = 8, 5
+    sizes = EagleSizes(
+        LayerSizes(16, 4, 2, 4, mlp=24), (1, 2), sampler=8, second_output=True, tokens_a_pass=width
+    )
+    network = EagleNetwork(sizes)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    states, embeddings = torch.randn(1, count + steps, 2, 16), torch.randn(1, count + steps, 16)
+    glanced = torch.rand(1, count, width - 1) < 0.5 if glances else None
+    with torch.no_grad():
+        found = eagle_outputs(network, states, embeddings, steps, glanced)
+        for t in range(width - 1, count):
+            alone = one_position(
+                network, states[0], embeddings[0], t, steps, None if glanced is None else glanced[0]
+            )
+            for step, output in enumerate(alone):
+                torch.testing.assert_close(found[step][0, t], output, rtol=1e-4, atol=1e-4)
+    assert len(found) == steps
+
+
+def test_slots_that_glance_are_a_share_of_the_wrong_guesses(tmp_path: Path) -> None:
+    model, features = repeated(tmp_path)
+    eagle, short = EagleOptions(tokens_a_pass=3, glancing=0.5), dataclasses.replace(OPTIONS, epochs=1)
+    _, training = train_drafter(model, features, Recipe("eagle", 64, options=short, eagle=eagle))
+    assert isinstance(training, EagleTraining)
+    # All logits are equal, so that the guess is the first of the drafter's tokens.
+    outputs = [torch.zeros(40, 50, training.output_rows.shape[1], dtype=torch.bfloat16)] * 3
+    training._tokens = torch.full((40, 60), int(training.token_ids[-1]))
+    for done, share in ((0.0, 0.5), (0.5, 0.3125), (1.0, 0.125)):
+        training._done = done
+        glanced = training._glanced(outputs)
+        assert glanced.shape == (40, 50, 2)
+        assert not (glanced[..., 1] & ~glanced[..., 0]).any()  # from the first slot on
+        assert float(glanced.float().sum(-1).mean()) == pytest.approx(3 * share, rel=0.15)
+        assert torch.equal(glanced, training._glanced(outputs))
+    training._tokens = torch.full((40, 60), int(training.token_ids[0]))
+    assert not training._glanced(outputs).any()
+
+
+def test_slots_that_glance_add_no_gradient(tmp_path: Path) -> None:
+    model, features = repeated(tmp_path)
+    eagle, short = EagleOptions(tokens_a_pass=2), dataclasses.replace(OPTIONS, epochs=1)
+    _, training = train_drafter(model, features, Recipe("eagle", 64, options=short, eagle=eagle))
+    assert isinstance(training, EagleTraining)
+    states, embedded = first_text(model, features)
+    training._glanced = (
+        lambda outputs: torch.ones(  # type: ignore[method-assign]
+            (*outputs[0].shape[:2], 1), dtype=torch.bool
+        )
+    )
+    seen, blind, _ = training.outputs(training.network, states, embedded, 3)
+    weights = list(training.network.parameters())
+    for output, has_gradient in ((seen, False), (blind, True)):
+        found = torch.autograd.grad(output.sum(), weights, retain_graph=True, allow_unused=True)
+        assert any(gradient is not None and gradient.any() for gradient in found) is has_gradient
+    with torch.no_grad():
+        plain = training.outputs(training.network, states, embedded, 3)
+    assert torch.equal(seen, plain[0]) and not torch.equal(blind, plain[1])
+    loss, _ = training._loss(training._read([0, 1]), counts=False)
+    training._optimizer.zero_grad()
+    loss.backward()  # the guesses before it were computed without gradients, and with the same weights
+    for name, parameter in training.network.named_parameters():
+        assert parameter.grad is not None and parameter.grad.any(), name

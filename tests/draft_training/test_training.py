@@ -145,6 +145,7 @@ FSPAD = EagleOptions(feature_sampling=True, alignment="partial")
         *((kind, EagleOptions()) for kind in ("eagle", "medusa", "hydra", "kangaroo")),
         ("eagle", EagleOptions(alignment="full")),
         ("eagle", FSPAD),
+        ("eagle", EagleOptions(tokens_a_pass=2)),
     ],
 )
 def test_a_drafter_learns_one_text_and_then_drafts_it(kind: str, eagle: EagleOptions, tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ that texts consist of, it gives the distribution of the token after that. For th
 place of the fused states.
 Options, each a size: one state that is fused with the embedding (EAGLE-1 and -2), norms, biases, and embeddings or an
 output layer of the drafter's own (EAGLE-3); feature sampling and a second output (FSPAD, see `FeatureSampler` and
-`EagleNetwork.continued`).
+`EagleNetwork.continued`); several tokens for each pass of the layer (Falcon, see `EagleSizes.tokens_a_pass`).
 Invariant: the KV cache holds the positions that the model has read, and what was drafted after them only until the next
 draft. So drafts depend on the row's tokens alone, not on how it was cropped or drafted before.
 Cost: for each row and step one pass of the layer over the tokens that the model has read, and one for each node from
-which the draft goes on. The KV cache has one layer.
+which the draft goes on. With k tokens for each pass: one for each k-th node of a path. The KV cache has one layer.
 Source: Li et al. 2024 (EAGLE), Li et al. 2025 (EAGLE-3): states of three depths, training on its own outputs. Gui et
-al. 2024 (FSPAD), https://arxiv.org/abs/2408.15562, and the code that they published.
+al. 2024 (FSPAD), https://arxiv.org/abs/2408.15562, Gao et al. 2024 (Falcon), https://arxiv.org/abs/2412.12639, and the
+code that both published.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
 __all__ = ["Eagle", "EagleNetwork", "EagleSizes", "FeatureSampler"]
 
 _MOST_MISSING = 3
-"""The largest number of nodes that are computed on the way to one, because no proposal needed them before."""
+"""The largest number of passes that are computed on the way to a node, because no proposal needed them before."""
+LARGEST_BLOCK = 16
+"""The largest number of tokens that one pass of the layer gives."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,14 @@ class EagleSizes:
     """The width of the inner layer of a `FeatureSampler`; 0 for none."""
     second_output: bool = False
     """Whether the layer has an output of its own for the state that it goes on from, see `EagleNetwork.continued`."""
+    tokens_a_pass: int = 1
+    """The number k of states that one pass of the layer gives (Falcon).
+
+    The pass reads the k last positions t - k + 1 to t, which see each other. The output at the i-th of them stands for
+    the state k positions further, that of t + i, so the first k draft tokens take one pass. The next pass reads these
+    outputs with the tokens that were drafted from them. Nodes of one block that are equally deep have the same logits:
+    a token does not depend on those before it in its block. The LSTM that Falcon has in place of `EagleNetwork.fuse`
+    is left out: its state would have to be kept for each position to which a row may be cropped."""
 
     def __post_init__(self) -> None:
         if self.input_norms not in ("each", "all", "none"):
@@ -69,6 +80,8 @@ class EagleSizes:
             raise ValueError("embeddings are fused with the states of one layer")
         if self.second_output and not self.layer.mlp:
             raise ValueError("two outputs are those of a feed-forward part")
+        if not 1 <= self.tokens_a_pass <= LARGEST_BLOCK:
+            raise ValueError(f"tokens_a_pass is {self.tokens_a_pass!r:.40}")
         if not 0 <= self.sampler <= LARGEST_SIZE:
             raise ValueError(f"sampler is {self.sampler!r:.40}")
 
@@ -205,14 +218,15 @@ class Eagle(LearnedDrafter[EagleNetwork]):
 
 
 @dataclass(slots=True)
-class _Node:
-    """A node of the draft, or the end of the row."""
+class _Block:
+    """What one pass of the layer gave, after a node of the draft or the tokens that the model has read."""
 
     output: torch.Tensor
-    """What the layer returned there, ``[1, hidden]`` for a layer of one output."""
+    """What the layer returned, ``[tokens_a_pass, hidden]`` for a layer of one output."""
     slots: list[int]
     """Where the KV cache has the draft tokens up to it."""
-    scores: Scores | None = None
+    scores: list[Scores] | None = None
+    """Of the tokens of the block."""
 
 
 class _EagleRow(LearnedRow):
@@ -221,43 +235,49 @@ class _EagleRow(LearnedRow):
     def __init__(self, fitted: Fitted[EagleNetwork], drafter: Eagle, temperature: float) -> None:
         super().__init__(fitted.head, drafter, temperature)
         self._fitted, self._layers = fitted, drafter.hidden_layers
-        self._cache = LayerCache(fitted.network.layer, fitted.embeddings)
-        self._nodes: dict[tuple[int, ...], _Node] = {}
+        self._width = fitted.network.sizes.tokens_a_pass
+        self._cache = LayerCache(fitted.network.layer, fitted.embeddings, self._width)
+        self._read = 0
+        """The number of positions that the cache has read for the current draft."""
+        self._blocks: dict[tuple[int, ...], _Block] = {}
+        """By the tokens after these positions and the one that the last of them reads, `tokens_a_pass` for each."""
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         self._cache.crop(start - 1)  # the position of a token also depends on the token after it
-        self._nodes.clear()
+        self._blocks.clear()
 
     def _scores(self, context: Context) -> Scores | None:
-        node = self._node(context)
-        if node is None:
+        block = self._block(context)
+        if block is None:
             return None
-        if node.scores is None:
-            node.scores = self._head.scores(self._fitted.network.predicted(node.output))[0]
-        return node.scores
+        if block.scores is None:
+            block.scores = self._head.scores(self._fitted.network.predicted(block.output))
+        return block.scores[(len(context.tokens) - 1 - self._read) % self._width]
 
-    def _node(self, context: Context) -> _Node | None:
-        """Return the node at the end of the context; None if nothing is known of the row, or too much is missing."""
+    def _block(self, context: Context) -> _Block | None:
+        """Return what gives the token after the context; None if nothing is known, or too much is missing."""
         base = len(context.tokens) - context.drafted
-        path = tuple(context.tokens[base:])
-        known = len(path)
-        while known and path[:known] not in self._nodes:
-            known -= 1
-        if len(path) - known > _MOST_MISSING:
-            return None
-        node = self._nodes.get(path[:known])
-        if node is None:
-            node = self._root(context, base)
-            if node is None:
+        if () not in self._blocks:
+            root = self._root(context, base)
+            if root is None:
                 return None
-            self._nodes[()] = node
-        for depth in range(known, len(path)):
-            node = self._after(node, path[depth], base - 1 + depth)
-            self._nodes[path[: depth + 1]] = node
-        return node
+            self._blocks[()] = root
+        width = self._width
+        after = tuple(context.tokens[self._read + 1 :])
+        end = known = len(after) // width * width
+        while after[:known] not in self._blocks:
+            known -= width
+        unread = (base - 1 - self._read) // width * width  # of tokens that the model has not read yet
+        if end - max(known, unread) > width * _MOST_MISSING:
+            return None
+        block = self._blocks[after[:known]]
+        for start in range(known, end, width):
+            block = self._after(block, after[start : start + width], self._read + start)
+            self._blocks[after[: start + width]] = block
+        return block
 
-    def _root(self, context: Context, base: int) -> _Node | None:
-        """Read what the model has read since the last draft; return the node at the end of the row."""
+    def _root(self, context: Context, base: int) -> _Block | None:
+        """Read what the model has read since the last draft."""
         hidden, tokens = context.hidden, context.tokens
         if hidden is None:
             return None
@@ -269,17 +289,13 @@ class _EagleRow(LearnedRow):
             return network.layer_inputs(states, self._fitted.embedded(tokens[first + 1 : count + 1]))
 
         last = self._cache.read(count, inputs)
-        if last is None:
-            return None
-        node = _Node(last, [])
-        for position in range(self._cache.held, base - 1):  # tokens that the model has not read yet
-            node = self._after(node, tokens[position + 1], position)
-        return node
+        self._read = self._cache.held
+        return None if last is None else _Block(last, [])
 
-    def _after(self, node: _Node, token: int, position: int) -> _Node:
-        """Return the node after `node` and `token`, at `position`."""
+    def _after(self, block: _Block, tokens: Sequence[int], position: int) -> _Block:
+        """Return what follows a block and the tokens that were drafted from it, the first one at `position`."""
         network = self._fitted.network
-        state, embedding = network.layer_inputs(
-            network.continued(node.output), self._fitted.embedded([token])
+        states, embeddings = network.layer_inputs(
+            network.continued(block.output), self._fitted.embedded(tokens)
         )
-        return _Node(*self._cache.step(state, embedding, position, node.slots))
+        return _Block(*self._cache.step(states, embeddings, position, block.slots))

@@ -38,6 +38,8 @@ VARIANTS = {
         sampler=40,
         second_output=True,
     ),
+    "two tokens a pass": replace(SIZES, tokens_a_pass=2),
+    "three tokens a pass, and both": replace(SIZES, sampler=24, second_output=True, tokens_a_pass=3),
 }
 
 
@@ -172,15 +174,26 @@ def test_two_outputs_share_all_but_the_last_matrix() -> None:
     assert torch.equal(network.continued(whole), found[1])
 
 
+NEW = ("sampler", "second_output", "tokens_a_pass")
+
+
 def test_weights_that_were_written_before_the_options_existed_load() -> None:
     weights = random_weights()
-    older = {name: size for name, size in weights.sizes.items() if name not in ("sampler", "second_output")}
+    older = {name: size for name, size in weights.sizes.items() if name not in NEW}
     assert EagleSizes.from_dict(json.loads(json.dumps(older))) == SIZES
     assert Eagle(replace(weights, sizes=older)).sizes == SIZES
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"sampler": -1}, {"sampler": "wide"}, {"sampler": 1 << 40}, {"second_output": True, "mlp": 0}]
+    "wrong",
+    [
+        {"sampler": -1},
+        {"sampler": "wide"},
+        {"sampler": 1 << 40},
+        {"second_output": True, "mlp": 0},
+        {"tokens_a_pass": 0},
+        {"tokens_a_pass": 1000},
+    ],
 )
 def test_sizes_that_do_not_make_sense_are_an_error(wrong: dict[str, Any]) -> None:
     weights = random_weights()
@@ -188,3 +201,45 @@ def test_sizes_that_do_not_make_sense_are_an_error(wrong: dict[str, Any]) -> Non
     rest = {name: size for name, size in wrong.items() if name != "mlp"}
     with pytest.raises(ModelError, match="do not have the sizes"):
         Eagle(replace(weights, sizes={**weights.sizes, "layer": layer, **rest}))
+
+
+def test_one_pass_gives_the_tokens_of_a_block() -> None:
+    """A path of five tokens takes three passes, and equally deep nodes of a block have the same logits."""
+    model, weights = Model("llama"), random_weights(0, VARIANTS["two tokens a pass"])
+    row = Eagle(weights, most=8, least=0.0).start(Start((3, 4, 5), VOCABULARY, model=model))
+    tokens = [3, 4, 5, 6, 7]
+    session: Any = start_session(model.model, SIZE, [tokens[:-1]], LAYERS)
+    row.observe(tokens, 0)
+    passes = 0
+    step = row._cache.step
+
+    def counted(*given: Any) -> Any:
+        nonlocal passes
+        passes += 1
+        return step(*given)
+
+    row._cache.step = counted
+
+    def logits(path: list[int]) -> np.ndarray:
+        context = Context([*tokens, *path], Anything(), VOCABULARY, drafted=len(path), is_constrained=False)
+        context.hidden = RowStates.of(session, 0, LAYERS, len(tokens) - 1)
+        return row._known(context).logits
+
+    first = logits([])
+    assert not np.array_equal(first, logits([8])) and passes == 0
+    assert np.array_equal(logits([8]), logits([9])) and passes == 0
+    for length in range(2, 6):
+        logits([8, 9, 10, 11, 12][:length])
+    assert passes == 2  # after two tokens, and after four
+    assert not np.array_equal(logits([8, 9]), logits([9, 9])) and passes == 3
+
+
+def test_a_text_shorter_than_a_block_is_not_drafted() -> None:
+    model, weights = Model("llama"), random_weights(0, VARIANTS["three tokens a pass, and both"])
+    tokens = [3, 4, 5]
+    row = Eagle(weights, least=0.0).start(Start(tuple(tokens), VOCABULARY, model=model))
+    session: Any = start_session(model.model, SIZE, [tokens[:-1]], LAYERS)
+    row.observe(tokens, 0)
+    context = Context(tokens, Anything(), VOCABULARY, drafted=0, is_constrained=False)
+    context.hidden = RowStates.of(session, 0, LAYERS, 2)
+    assert row._known(context) is None
