@@ -15,6 +15,7 @@ from .inputs import InputError
 
 if TYPE_CHECKING:
     from structgen.draft_training.evaluation import Evaluation
+    from structgen.draft_training.scaling import ScalingFit
 
 __all__ = ["add_evaluate"]
 
@@ -25,16 +26,21 @@ def add_evaluate(actions: Any) -> None:
         "evaluate",
         help="measure tokens per pass, acceptance and speed",
         description="Answer requests with and without the drafter, and report tokens per pass, acceptance by "
-        "position, and how many times faster the answers come.",
+        "position, and how many times faster the answers come. Several drafters answer the same requests.",
     )
     add = parser.add_argument
-    add("weights", type=Path, help="the weights")
+    add("weights", type=Path, nargs="+", help="the weights")
     add_model(parser)
     add("--prompts", type=Path, help="JSON lines with prompts; without, the model writes its own")
     add("--requests", type=int, default=24, help="how many requests (24)")
     add("--alone", action="store_true", help="without the default drafters")
     add("--temperature", type=float, default=0.0, help="of the answers (0: greedy)")
     add("--seed", type=int, default=1_000_003, help="of the requests; another one than that of the training")
+    add(
+        "--scaling",
+        action="store_true",
+        help="fit how tokens per pass grow with training data and size, over at least 3 drafters of one kind",
+    )
     add("--json", action="store_true", help="print the figures as JSON")
     add("--quiet", action="store_true", help="show no progress")
     parser.set_defaults(run=_evaluate)
@@ -46,24 +52,92 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         from structgen.speculative import Speculation
         from structgen.speculative.learned import load_drafter
 
-    model = model_of(arguments)
     if arguments.requests < 1:
         raise InputError("--requests is a number above 0")
-    drafter = load_drafter(arguments.weights, model)
-    drafters = [drafter] if arguments.alone else [*Speculation().drafters, drafter]
-    asked = itertools.islice(requests_of(model, arguments.prompts, arguments.seed), arguments.requests)
-    found = evaluate_drafters(
-        model,
-        asked,
-        drafters,
-        temperature=arguments.temperature,
-        seed=arguments.seed,
-        progress=not arguments.quiet,
-    )
-    if not found:
+    if arguments.scaling:
+        _scaling(arguments.weights, [1.0] * len(arguments.weights))  # before anything is measured
+    model = model_of(arguments)
+    drafters = [load_drafter(path, model) for path in arguments.weights]
+    asked = list(itertools.islice(requests_of(model, arguments.prompts, arguments.seed), arguments.requests))
+    if not asked:
         raise InputError("there is no request to answer")
-    print(json.dumps([_figures(each) for each in found], indent=2) if arguments.json else _table(found))
+    found = [
+        evaluate_drafters(
+            model,
+            asked,
+            [drafter] if arguments.alone else [*Speculation().drafters, drafter],
+            temperature=arguments.temperature,
+            seed=arguments.seed,
+            progress=not arguments.quiet,
+        )
+        for drafter in drafters
+    ]
+    fit = None
+    if arguments.scaling:
+        fit = _scaling(arguments.weights, [_tokens_per_pass(each) for each in found])
+    print(_json(arguments.weights, found, fit) if arguments.json else _text(arguments.weights, found, fit))
     return 0
+
+
+def _scaling(paths: list[Path], values: list[float]) -> ScalingFit:
+    """Fit values of drafters over their training data and their sizes."""
+    from structgen.draft_training.scaling import Point, fit_scaling
+    from structgen.speculative.learned import load_weights
+    from structgen.speculative.learned.acceptance import network_tensors
+
+    points, kinds = [], set()
+    for path, value in zip(paths, values, strict=True):
+        weights = load_weights(path)
+        tokens = weights.notes.get("tokens")
+        if not isinstance(tokens, int):
+            raise InputError(
+                f"{path} does not contain the number of tokens that the drafter was trained on",
+                hint="Use files that `structgen draft train` wrote.",
+            )
+        size = sum(tensor.numel() for tensor in network_tensors(weights).values())
+        points.append(Point(tokens, size, value))
+        kinds.add(weights.kind)
+    if len(kinds) > 1:
+        raise InputError(f"a fit is over drafters of one kind, and these are {' and '.join(sorted(kinds))}")
+    return fit_scaling(points)
+
+
+def _tokens_per_pass(found: list[Evaluation]) -> float:
+    return sum(each.tokens for each in found) / max(1, sum(each.passes for each in found))
+
+
+def _json(paths: list[Path], found: list[list[Evaluation]], fit: ScalingFit | None) -> str:
+    """Return the figures of one drafter as a list; of several as an object, with the fit if there is one."""
+    figures = [[_figures(each) for each in kinds] for kinds in found]
+    if len(paths) == 1:
+        return json.dumps(figures[0], indent=2)
+    whole: dict[str, Any] = {
+        "drafters": [
+            {"file": str(path), "tokens_per_pass": round(_tokens_per_pass(kinds), 3), "kinds": each}
+            for path, kinds, each in zip(paths, found, figures, strict=True)
+        ]
+    }
+    if fit is not None:
+        whole["scaling"] = {
+            name: None
+            if slope is None
+            else [round(slope.estimate, 4), round(slope.low, 4), round(slope.high, 4)]
+            for name, slope in (("data", fit.data), ("size", fit.size))
+        }
+        whole["scaling"]["outlook"] = fit.outlook()
+    return json.dumps(whole, indent=2)
+
+
+def _text(paths: list[Path], found: list[list[Evaluation]], fit: ScalingFit | None) -> str:
+    if len(paths) == 1:
+        return _table(found[0])
+    parts = [
+        f"{path}: {_tokens_per_pass(kinds):.2f} tokens per pass\n{_table(kinds)}"
+        for path, kinds in zip(paths, found, strict=True)
+    ]
+    if fit is not None:
+        parts.append(f"{fit.sentences()}\n{fit.outlook()}")
+    return "\n\n".join(parts)
 
 
 def _figures(found: Evaluation) -> dict[str, Any]:

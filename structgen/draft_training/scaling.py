@@ -98,6 +98,25 @@ class ScalingFit:
                 written.append(f"{measure}: no clear change each time {subject} ({interval}; {of}).")
         return " ".join(sentence[0].upper() + sentence[1:] for sentence in written)
 
+    def outlook(self, measure: str = "tokens per pass") -> str:
+        """Return in one sentence what twice the data of the drafter with the most data would bring.
+
+        Args:
+            measure: The name of the value.
+        """
+        most = max(self.points, key=lambda point: (point.data, point.size))
+        if self.data is None:
+            return "All drafters were trained on the same amount of data, so nothing follows for more of it."
+        interval = f"{self.confidence * 100:g} % interval: {self.data.low:+.3g} to {self.data.high:+.3g}"
+        twice = f"{2 * most.data:,.0f} training tokens in place of {most.data:,.0f}"
+        if not self.data.is_clear:
+            return f"There is no clear gain in {measure} to expect from {twice} ({interval})."
+        before, after = (self.predict(data, most.size) for data in (most.data, 2 * most.data))
+        return (
+            f"If the trend goes on, {twice} give {after:.2f} {measure} in place of {before:.2f} "
+            f"({self.data.estimate:+.3g}; {interval})."
+        )
+
 
 def fit_scaling(points: Iterable[Point], *, confidence: float = 0.95, seed: int = 0) -> ScalingFit:
     """Fit how the value grows with data and size.

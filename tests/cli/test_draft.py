@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from structgen.cli import draft_inputs, generate, main  # noqa: E402
-from structgen.speculative.learned import load_drafter, load_weights  # noqa: E402
+from structgen.speculative.learned import DraftWeights, load_drafter, load_weights, save_weights  # noqa: E402
 from tests.embedded import shallow_model  # noqa: E402
 
 PROMPTS = [
@@ -118,6 +120,46 @@ def test_a_draft_model_learns_from_its_own_texts(
     assert all(each["same_texts"] == 1 for each in json.loads(capsys.readouterr().out))
     assert main([*train, "--exits", "2", "1"]) == 2
     assert "ascending" in capsys.readouterr().err
+
+
+def test_a_fit_over_drafters_that_were_trained_on_more_and_more(
+    model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hidden = model.model.get_input_embeddings().weight.shape[1]
+    files = []
+    for number in range(4):  # prompt tokens that mean nothing: what is fitted is the noise of their drafts
+        weights = DraftWeights(
+            "prompt-tokens",
+            {"hidden": hidden, "count": 2},
+            model.vocabulary.fingerprint,
+            np.arange(100, 400),
+            {"embeddings": torch.randn(2, hidden, generator=torch.Generator().manual_seed(number))},
+            {"tokens": 1000 * 2**number},
+        )
+        files.append(str(tmp_path / f"{number}.safetensors"))
+        save_weights(weights, files[-1])
+    prompts = prompts_in(tmp_path, PROMPTS[:1])
+    command = ["draft", "evaluate", "--prompts", prompts, "--quiet", "--scaling"]
+    assert main([*command, "--json", *files]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["file"] for each in found["drafters"]] == files
+    values = [each["tokens_per_pass"] for each in found["drafters"]]
+    assert found["scaling"]["data"][0] == pytest.approx(np.polyfit(range(4), values, 1)[0], abs=2e-3)
+    assert found["scaling"]["size"] is None
+    assert "16,000 training tokens in place of 8,000" in found["scaling"]["outlook"]
+    assert main([*command, *files[:3]]) == 0
+    assert "each time the training data doubles" in capsys.readouterr().out
+    assert main([*command, *files[:2]]) == 2
+    assert (
+        "at least 3 drafters that differ in training data or size, and there are 2" in capsys.readouterr().err
+    )
+    medusa = DraftWeights("medusa", {}, "", np.arange(3), {}, {"tokens": 5})
+    save_weights(medusa, tmp_path / "medusa")
+    assert main([*command, *files[:2], str(tmp_path / "medusa")]) == 2
+    assert "of one kind, and these are medusa and prompt-tokens" in capsys.readouterr().err
+    save_weights(replace(medusa, notes={}), tmp_path / "medusa")
+    assert main([*command, str(tmp_path / "medusa")]) == 2
+    assert "does not contain the number of tokens" in capsys.readouterr().err
 
 
 def checkpoints_in(folder: Path, model: Any) -> list[Path]:

@@ -89,6 +89,20 @@ def test_sentences() -> None:
     )
 
 
+def test_outlook_is_the_slope_of_the_data_from_the_drafter_with_the_most() -> None:
+    assert fit_scaling(measured(GRID, 0.0, 0)).outlook() == (
+        "If the trend goes on, 1,600,000 training tokens in place of 800,000 give 3.22 tokens per pass in place of "
+        "3.12 (+0.1; 95 % interval: +0.1 to +0.1)."
+    )
+    points = [Point(data, 1e6, value) for data, value in ((1, 1.3), (2, 1.1), (4, 1.4), (8, 1.2))]
+    unclear = fit_scaling(points).outlook()
+    assert unclear.startswith(
+        "There is no clear gain in tokens per pass to expect from 16 training tokens in place of 8 (95 % interval: -"
+    )
+    sizes = [Point(1e6, 2.0**k, 0.9 - 0.1 * k) for k in range(4)]
+    assert "same amount of data" in fit_scaling(sizes).outlook()
+
+
 @pytest.mark.parametrize(
     ("points", "message"),
     [
