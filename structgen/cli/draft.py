@@ -9,7 +9,7 @@ from typing import Any
 from structgen.extras import needed
 
 from .draft_evaluate import add_evaluate
-from .draft_heads import add_train_acceptance
+from .draft_heads import add_train_acceptance, add_train_judge
 from .draft_inputs import add_model, content_of, model_of, requests_of
 from .inputs import InputError
 from .parsing import Commands
@@ -43,6 +43,7 @@ def add_command(commands: Commands) -> None:
     add_evaluate(actions)
     _add_trim(actions)
     add_train_acceptance(actions)
+    add_train_judge(actions)
 
 
 def _add_train(actions: Any) -> None:

@@ -34,6 +34,7 @@ def add_evaluate(actions: Any) -> None:
     add("--prompts", type=Path, help="JSON lines with prompts; without, the model writes its own")
     add("--requests", type=int, default=24, help="how many requests (24)")
     add("--alone", action="store_true", help="without the default drafters")
+    add("--judge", type=Path, help="accept tokens by a judge (train-judge): texts are no longer the same")
     add("--temperature", type=float, default=0.0, help="of the answers (0: greedy)")
     add("--seed", type=int, default=1_000_003, help="of the requests; another one than that of the training")
     add(
@@ -50,7 +51,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     with needed("structgen draft", "transformers"):
         from structgen.draft_training.evaluation import evaluate_drafters
         from structgen.speculative import Speculation
-        from structgen.speculative.learned import load_drafter
+        from structgen.speculative.learned import load_drafter, load_judge
 
     if arguments.requests < 1:
         raise InputError("--requests is a number above 0")
@@ -58,6 +59,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         _scaling(arguments.weights, [1.0] * len(arguments.weights))  # before anything is measured
     model = model_of(arguments)
     drafters = [load_drafter(path, model) for path in arguments.weights]
+    judge = None if arguments.judge is None else load_judge(arguments.judge, model)
     asked = list(itertools.islice(requests_of(model, arguments.prompts, arguments.seed), arguments.requests))
     if not asked:
         raise InputError("there is no request to answer")
@@ -66,6 +68,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
             model,
             asked,
             [drafter] if arguments.alone else [*Speculation().drafters, drafter],
+            verifier=judge,
             temperature=arguments.temperature,
             seed=arguments.seed,
             progress=not arguments.quiet,
@@ -98,7 +101,7 @@ def _scaling(paths: list[Path], values: list[float]) -> ScalingFit:
         points.append(Point(tokens, size, value))
         kinds.add(weights.kind)
     if len(kinds) > 1:
-        raise InputError(f"a fit is over drafters of one kind, and these are {' and '.join(sorted(kinds))}")
+        raise InputError(f"a fit compares drafters of one kind, and these are {' and '.join(sorted(kinds))}")
     return fit_scaling(points)
 
 

@@ -1,4 +1,4 @@
-"""``structgen draft train-acceptance``: train what judges the tokens of a drafter."""
+"""``structgen draft train-acceptance`` and ``train-judge``: train what decides on the tokens of a drafter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from structgen.extras import needed
 from .draft_inputs import add_model, add_texts, features_of, model_of
 from .inputs import InputError
 
-__all__ = ["add_train_acceptance"]
+__all__ = ["add_train_acceptance", "add_train_judge"]
 
 
 def add_train_acceptance(actions: Any) -> None:
@@ -34,6 +34,75 @@ def add_train_acceptance(actions: Any) -> None:
     parser.set_defaults(run=_train_acceptance)
 
 
+def add_train_judge(actions: Any) -> None:
+    """Add ``train-judge`` to the actions."""
+    parser = actions.add_parser(
+        "train-judge",
+        help="train a probe that accepts more draft tokens, and changes texts (lossy)",
+        description="Let the model write answers with constraints, and train a linear probe on draft tokens that it "
+        "would not have drawn (Judge Decoding). A token counts as fine if the answer that goes on from it has the same "
+        "value. Verification with a judge changes texts, so nothing uses it unless a caller allows that.",
+    )
+    add = parser.add_argument
+    add("weights", type=Path, help="the drafter's weights")
+    add("written", type=Path, help="the file that is written: the judge")
+    add_model(parser)
+    add_texts(parser, tokens=40_000, seed=2)
+    add(
+        "--labels",
+        type=int,
+        default=400,
+        help="the most draft tokens that are labelled, an answer each (400)",
+    )
+    add("--threshold", type=float, default=0.5, help='the probability of "fine" from which it accepts (0.5)')
+    add("--rejection-weight", type=float, default=1.0, help="of a token that is not fine in the loss (1)")
+    add("--quiet", action="store_true", help="show no progress")
+    parser.set_defaults(run=_train_judge)
+
+
+def _train_judge(arguments: argparse.Namespace) -> int:
+    with needed("structgen draft", "transformers"):
+        from structgen.draft_training.judging import fit_judge, label_drafts
+        from structgen.speculative.learned import load_weights, save_judge
+
+    if arguments.prompts is None:
+        raise InputError(
+            "a judge is trained on answers with a constraint, which prompts of the model's own do not have",
+            hint="Add --prompts FILE.",
+        )
+    if arguments.labels < 1:
+        raise InputError("--labels is a number above 0")
+    if not 0 < arguments.threshold < 1:
+        raise InputError("--threshold is between 0 and 1")
+    weights = load_weights(arguments.weights)
+    _check_has_states(weights.kind)
+    model = model_of(arguments)
+    features = features_of(model, arguments, arguments.written)
+    given = label_drafts(
+        weights, model, features, most=arguments.labels, seed=arguments.seed, progress=not arguments.quiet
+    )
+    judge, report = fit_judge(
+        given,
+        threshold=arguments.threshold,
+        rejection_weight=arguments.rejection_weight,
+        seed=arguments.seed,
+    )
+    notes = {"labels": len(given.labels), "fine": int(given.labels.sum())}
+    save_judge(judge, arguments.written, model.vocabulary.fingerprint, notes)
+    print(
+        f"{arguments.written}: of {report.tokens} draft tokens that the model would not have drawn, in texts that were "
+        f"set apart, {report.fine:.0%} lead to the same value. The judge accepts {report.accepted}, of which "
+        f"{report.right} lead to it."
+    )
+    return 0
+
+
+def _check_has_states(kind: str) -> None:
+    """Raise `InputError` for prompt tokens, before anything is collected."""
+    if kind == "prompt-tokens":
+        raise InputError("this reads a drafter's states, and prompt tokens have none")
+
+
 def _train_acceptance(arguments: argparse.Namespace) -> int:
     with needed("structgen draft", "transformers"):
         from structgen.draft_training.acceptance import acceptances, train_acceptance_head
@@ -43,8 +112,7 @@ def _train_acceptance(arguments: argparse.Namespace) -> int:
 
     weights = load_weights(arguments.weights)
     weights = replace(weights, tensors=network_tensors(weights))
-    if weights.kind == "prompt-tokens":
-        raise InputError("an acceptance head reads a drafter's states, and prompt tokens have none")
+    _check_has_states(weights.kind)
     model = model_of(arguments)
     features = features_of(model, arguments, arguments.written)
     guesses = guesses_in_texts(weights, model, features, progress=not arguments.quiet)

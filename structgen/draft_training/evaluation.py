@@ -2,7 +2,7 @@
 
 What: each request is answered without drafts and with them, in turn, in random order. Speed is the ratio of the times
 of a token after the prompt. The interval is a bootstrap over requests.
-Invariant: greedy texts are the same on both sides, and the report counts those that are not.
+Invariant: greedy texts are the same on both sides, unless the verifier is lossy. The report counts those that are.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .texts import Request
 if TYPE_CHECKING:
     from structgen.protocols import LanguageModel
     from structgen.speculative import Drafter
+    from structgen.speculative.lossy import LossyVerifier
 
 __all__ = ["Evaluation", "evaluate_drafters"]
 
@@ -75,6 +76,7 @@ def evaluate_drafters(
     requests: Iterable[Request],
     drafters: Sequence[Drafter] | None,
     *,
+    verifier: LossyVerifier | None = None,
     temperature: float = 0.0,
     seed: int = 0,
     progress: bool = False,
@@ -85,6 +87,7 @@ def evaluate_drafters(
         model: The model.
         requests: Requests that the drafter was not trained on.
         drafters: The drafters; None for the default ones.
+        verifier: A lossy verifier. Texts then differ, and `Evaluation.same` counts those that do not.
         temperature: The temperature of the answers.
         seed: The seed of all draws.
         progress: Whether to show a progress bar.
@@ -94,10 +97,11 @@ def evaluate_drafters(
     """
     asked = list(requests)
     found: dict[str, Evaluation] = {}
-    warm = Speculation(drafters)
+    is_lossy = verifier is not None
+    warm = Speculation(drafters, verifier, allow_lossy=is_lossy)
     if asked:  # durations of passes are known from here on, and nothing else
         _answer(model, asked[0], warm, temperature, seed)
-    speculation = Speculation(drafters)
+    speculation = Speculation(drafters, verifier, allow_lossy=is_lossy)
     speculation.costs = Costs(warm.costs.known)
     order = random.Random(seed)
     with ProgressBar(len(asked), "requests", progress) as bar:

@@ -14,7 +14,15 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from structgen.cli import draft_inputs, generate, main  # noqa: E402
-from structgen.speculative.learned import DraftWeights, load_drafter, load_weights, save_weights  # noqa: E402
+from structgen.speculative import Judge  # noqa: E402
+from structgen.speculative.learned import (  # noqa: E402
+    DraftWeights,
+    load_drafter,
+    load_weights,
+    save_judge,
+    save_weights,
+)
+from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork  # noqa: E402
 from tests.embedded import shallow_model  # noqa: E402
 
 PROMPTS = [
@@ -87,6 +95,35 @@ def test_train_evaluate_and_trim(model: Any, tmp_path: Path, capsys: pytest.Capt
     assert set(load_weights(trimmed).token_ids) <= set(weights.token_ids)
 
 
+def test_a_judge(model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, judge = tmp_path / "heads.safetensors", tmp_path / "judge.json"
+    sizes = HeadSizes(576, model.layer_count, 2)
+    torch.manual_seed(0)
+    heads = HeadsNetwork(sizes)
+    for parameter in heads.parameters():  # guesses at random among the tokens that the constraint allows
+        torch.nn.init.normal_(parameter)
+    save_weights(
+        DraftWeights(
+            "medusa", sizes.as_dict(), model.vocabulary.fingerprint, np.arange(8000), heads.state_dict()
+        ),
+        path,
+    )
+    lines = [{"prompt": f"Digits {number}", "regex": "[0-9]{6}"} for number in range(3)]  # too few
+    prompts = prompts_in(tmp_path, lines)
+    command = ["draft", "train-judge", str(path), str(judge), "--quiet"]
+    assert main([*command, "--prompts", prompts, "--labels", "60"]) == 2
+    assert "draft tokens lead to the same value; a judge needs at least 20" in capsys.readouterr().err
+    assert not judge.exists()
+    assert main(command) == 2
+    assert "Add --prompts FILE" in capsys.readouterr().err
+    save_judge(Judge(np.zeros(576), 9.0), judge, model.vocabulary.fingerprint)  # accepts whatever is drafted
+    prompts = prompts_in(tmp_path, lines[:2])
+    measure = ["draft", "evaluate", str(path), "--prompts", prompts, "--alone", "--quiet", "--json"]
+    assert main([*measure, "--judge", str(judge)]) == 0
+    lossy = json.loads(capsys.readouterr().out)
+    assert all(each["accepted"] == each["drafted"] > 0 for each in lossy)
+
+
 def test_prompt_tokens(model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, prompts = tmp_path / "drafter.safetensors", prompts_in(tmp_path, PROMPTS * 2)
     quick = ["--quiet", "--tokens", "60", "--epochs", "1", "--batch", "4", "--steps-ahead", "2"]
@@ -156,7 +193,7 @@ def test_a_fit_over_drafters_that_were_trained_on_more_and_more(
     medusa = DraftWeights("medusa", {}, "", np.arange(3), {}, {"tokens": 5})
     save_weights(medusa, tmp_path / "medusa")
     assert main([*command, *files[:2], str(tmp_path / "medusa")]) == 2
-    assert "of one kind, and these are medusa and prompt-tokens" in capsys.readouterr().err
+    assert "drafters of one kind, and these are medusa and prompt-tokens" in capsys.readouterr().err
     save_weights(replace(medusa, notes={}), tmp_path / "medusa")
     assert main([*command, str(tmp_path / "medusa")]) == 2
     assert "does not contain the number of tokens" in capsys.readouterr().err

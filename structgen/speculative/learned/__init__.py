@@ -17,6 +17,7 @@ from .checkpoints import load_checkpoint
 from .dynamic_exit import DEL
 from .eagle import Eagle
 from .heads import Hydra, Medusa
+from .judges import load_judge, save_judge
 from .kangaroo import Kangaroo
 from .loading import load_drafter, speculation_with
 from .nested_layers import NestedLayers
@@ -36,7 +37,9 @@ __all__ = [
     "acceptance_head",
     "load_checkpoint",
     "load_drafter",
+    "load_judge",
     "load_weights",
+    "save_judge",
     "save_weights",
     "speculation_with",
 ]

@@ -1,0 +1,79 @@
+"""The file of a `Judge`: JSON with the weights of the probe, and the tokenizer of the model that it is for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from structgen.errors import ModelError, OptionError, VocabularyMismatch
+
+from ..lossy import Judge
+from .weights import replacing
+
+__all__ = ["load_judge", "save_judge"]
+
+_FORMAT = "structgen-judge-1"
+
+
+def save_judge(judge: Judge, path: str | Path, vocabulary: str, notes: dict[str, Any] | None = None) -> None:
+    """Write a judge to a file, replacing it.
+
+    Args:
+        judge: The judge.
+        path: The file.
+        vocabulary: `Vocabulary.fingerprint` of the model's tokenizer.
+        notes: How it was made: JSON values.
+
+    Raises:
+        ModelError: The file cannot be written. Then it is as it was before.
+    """
+    about = {
+        "format": _FORMAT,
+        "vocabulary": vocabulary,
+        "weight": [float(number) for number in judge.weight],
+        "bias": judge.bias,
+        "threshold": judge.threshold,
+        "notes": notes or {},
+    }
+    path = Path(path)
+    try:
+        with replacing(path) as made:
+            made.write_text(json.dumps(about), "utf-8")
+    except OSError as error:
+        raise ModelError(f"the judge cannot be written to {path}: {error}") from error
+
+
+def load_judge(path: str | Path, model: Any) -> Judge:
+    """Read a judge that `save_judge` wrote.
+
+    Args:
+        path: The file.
+        model: The model that verifies drafts, a `LanguageModel`.
+
+    Raises:
+        ModelError: The file cannot be read, or is not one of a judge.
+        VocabularyMismatch: The judge was trained with another tokenizer.
+
+    Example:
+        >>> judge = load_judge("judge.json", model)  # doctest: +SKIP
+        >>> speculation = Speculation(drafters, judge, allow_lossy=True)  # doctest: +SKIP
+    """
+    try:
+        about = json.loads(Path(path).read_text("utf-8"))
+        if about["format"] != _FORMAT:
+            raise ValueError(f"its format is {about['format']!r:.40}")
+        judge = Judge(about["weight"], float(about["bias"]), float(about["threshold"]))
+    except OSError as error:
+        raise ModelError(f"the judge cannot be read: {error}") from error
+    except (ValueError, KeyError, TypeError, RecursionError, OptionError) as error:
+        raise ModelError(
+            f"{path} is not a complete file of a judge: {error}",
+            hint="Make one: structgen draft train-judge.",
+        ) from error
+    if about.get("vocabulary") != model.vocabulary.fingerprint:
+        raise VocabularyMismatch(
+            f"the judge of {path} was trained with another tokenizer: some token is not the same",
+            hint="Train one for this model: structgen draft train-judge.",
+        )
+    return judge
