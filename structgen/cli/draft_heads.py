@@ -98,9 +98,12 @@ def _train_judge(arguments: argparse.Namespace) -> int:
 
 
 def _check_has_states(kind: str) -> None:
-    """Raise `InputError` for prompt tokens, before anything is collected."""
+    """Raise `InputError`, before anything is collected, for prompt tokens."""
     if kind == "prompt-tokens":
-        raise InputError("this reads a drafter's states, and prompt tokens have none")
+        raise InputError(
+            f"this reads the state of a drafter at each of its tokens, and the kind {kind!r} has none",
+            hint="Use a drafter of another kind.",
+        )
 
 
 def _train_acceptance(arguments: argparse.Namespace) -> int:
