@@ -1,8 +1,9 @@
 """Long lists are charged while they are read, so that a limit can end a call in the middle of one.
 
-The core's own meter counts the work, so these tests give the same results on any machine. They check two things of
-calls whose input has many parts. Each part is charged, because a limit cannot end a loop that charges nothing. A call
-checks its limits often: it charges little beyond a limit of steps before it ends.
+The core's own meter counts the work, so no machine is too slow for these tests. Hashes have a random seed, and longer
+chains in tables cost more, so figures differ by 1 % between processes: bounds stay well below them. The tests check
+two things of calls whose input has many parts. Each part is charged, because a limit cannot end a loop that charges
+nothing. A call checks its limits often: it charges little beyond a limit of steps before it ends.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ LEAST_WORK = {  # units for each part
     "enum of texts": 3, "enum of numbers": 3, "anyOf of constants": 45, "allOf of negations": 90, "prefixItems": 45,
     "alternatives of a pattern": 4, "a long pattern": 29, "choice": 4, "rules": 35,
 }  # fmt: skip
-LEAST_WORK_OF_OPENING = {"properties": 65, "required": 45, "dependentRequired": 65}
+LEAST_WORK_OF_OPENING = {"properties": 60, "required": 38, "dependentRequired": 65}
 
 
 def work_of(call: Call) -> int:
