@@ -1,12 +1,12 @@
 """Check that texts with drafts equal those without: a hundred prompts, five constraints, three temperatures.
 
     python -m bench.speculation.equality [--prompts N] [--batch N] [--temperatures T ...] [--dtype float32|bfloat16]
-        [--threads N] [--tokens N] [--branching]
+        [--threads N] [--tokens N] [--branching] [--drafter FILE]
 
 Every prompt is answered under every constraint at every temperature, once plainly, and once with drafts at every step:
-the default drafters, eight tokens at a time, without regard to cost. The tokens must be the same. In float32 they are,
-unless two tokens are nearly equally likely, because a pass over several tokens rounds differently from one over a
-single token.
+the default drafters, eight tokens at a time, without regard to cost. ``--drafter`` names a learned one, which takes the
+place of the learned one among them. The tokens must be the same. In float32 they are, unless two tokens are nearly
+equally likely, because a pass over several tokens rounds differently from one over a single token.
 
 Results: docs/speculation.md, "Guarantees".
 """
@@ -21,7 +21,7 @@ from typing import Any
 import structgen as sg
 from bench.command import argument_parser
 from structgen.generation import Generation, SamplingOptions, generate_tokens
-from structgen.speculative import Fixed, Speculation
+from structgen.speculative import Fixed, Speculation, default_drafters
 
 from ..records import progress
 from .tasks import TASKS, Person, requests
@@ -88,12 +88,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--branching", action="store_true")
+    parser.add_argument("--drafter", help="the file of a learned drafter")
     chosen = parser.parse_args(arguments)
     model = sg.load(threads=chosen.threads, dtype=chosen.dtype)
     encoded = [model.encode(prompt) for prompt in prompts(chosen.prompts)]
     started = time.perf_counter()
     counts: Counter[str] = Counter()
-    speculation = Speculation(controller=Fixed(8), branching=chosen.branching)
+    drafters = default_drafters(model)
+    if chosen.drafter is not None:
+        from structgen.speculative.learned import load_drafter
+
+        drafters = (*Speculation().drafters, load_drafter(chosen.drafter, model, least=0.05))
+    speculation = Speculation(drafters, controller=Fixed(8), branching=chosen.branching)
     kinds = constraints()
     jobs = [
         (temperature, name, start)

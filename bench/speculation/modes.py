@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from structgen.speculative import (
     Confidence,
@@ -22,6 +26,7 @@ from structgen.speculative import (
     TokenLookup,
     TokenRecycling,
     TriGrams,
+    default_drafters,
 )
 
 __all__ = ["COMMON", "LEARNED", "MODES", "learned_modes"]
@@ -45,7 +50,9 @@ def _learning() -> list[Any]:
 
 
 MODES: dict[str, Make] = {
-    "default": lambda model: Speculation(),
+    "default": lambda model: Speculation(default_drafters(model)),
+    "default in trees": lambda model: Speculation(default_drafters(model), branching=True),
+    "without learned drafters": lambda model: Speculation(),
     "forced bytes": lambda model: Speculation([ForcedBytes()]),
     "copying": lambda model: Speculation([Copying()]),
     "look-up": lambda model: Speculation([TokenLookup()]),
@@ -58,9 +65,8 @@ MODES: dict[str, Make] = {
     "all tables": lambda model: Speculation(
         [ForcedBytes(), Copying(), TokenLookup(), SuffixStore(), *_learning()], branching=True
     ),
-    "default in trees": lambda model: Speculation(branching=True),
-    "default with 8 at a time": lambda model: Speculation(controller=Fixed(8)),
-    "default with confidence": lambda model: Speculation(controller=Confidence(0.3)),
+    "default with 8 at a time": lambda model: Speculation(default_drafters(model), controller=Fixed(8)),
+    "default with confidence": lambda model: Speculation(default_drafters(model), controller=Confidence(0.3)),
     "tables with match": lambda model: Speculation([ForcedBytes(), *_learning()], branching=True),
     "tables with rejection": lambda model: Speculation([ForcedBytes(), *_learning()], Rejection()),
     "tables with recursive": lambda model: Speculation(
@@ -72,7 +78,12 @@ MODES: dict[str, Make] = {
     ),
 }
 COMMON = ("default",)
-LEARNED = ("with drafter", "with drafter in trees", "drafter with 8 in trees")
+LEARNED = (
+    "with drafter",
+    "with drafter in trees",
+    "drafter with 8 in trees",
+    "drafter of all tokens with 8 in trees",
+)
 """The modes with a learned drafter, `learned_modes`."""
 
 
@@ -85,11 +96,17 @@ def learned_modes(path: str) -> dict[str, Make]:
             [*Speculation().drafters, load_drafter(path, model)], branching=branching
         )
 
+    def alone(model: Any, *, trimmed: bool) -> Speculation:
+        drafter = load_drafter(path, model, least=0.1)
+        if not trimmed:
+            every = replace(drafter.weights, token_ids=np.arange(model.vocabulary.size))
+            drafter = type(drafter)(every, least=0.1)
+        return Speculation([drafter], controller=Fixed(8), branching=True)
+
     makes: tuple[Make, ...] = (
         with_default(branching=False),
         with_default(branching=True),
-        lambda model: Speculation(
-            [load_drafter(path, model, least=0.1)], controller=Fixed(8), branching=True
-        ),
+        partial(alone, trimmed=True),
+        partial(alone, trimmed=False),
     )
     return dict(zip(LEARNED, makes, strict=True))

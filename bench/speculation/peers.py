@@ -29,7 +29,7 @@ import structgen as sg
 from bench.command import argument_parser
 from structgen.generation import SamplingOptions, generate_tokens
 from structgen.integrations.transformers import ConstraintProcessor
-from structgen.speculative import Speculation
+from structgen.speculative import Speculation, default_drafters
 
 from .tasks import TASKS, Request, requests
 
@@ -68,9 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _modes(model: Any, first: Request) -> dict[str, Rate]:
-    warm = Speculation()
+    warm = Speculation(default_drafters(model))
     _ours(model, first, warm)
-    speculation = Speculation()
+    speculation = Speculation(default_drafters(model))
     speculation.costs = warm.costs
     return {
         "ours": lambda request: _ours(model, request, speculation),

@@ -10,8 +10,7 @@ from structgen.extras import needed
 
 from .draft_evaluate import add_evaluate
 from .draft_heads import add_train_acceptance, add_train_judge
-from .draft_inputs import add_model, content_of, model_of, requests_of
-from .inputs import InputError
+from .draft_inputs import add_model, add_texts, directory_of, features_of, model_of
 from .parsing import Commands
 
 __all__ = ["add_command"]
@@ -56,8 +55,7 @@ def _add_train(actions: Any) -> None:
     add = parser.add_argument
     add("weights", type=Path, help="the file that is written")
     add_model(parser)
-    add("--prompts", type=Path, help="JSON lines with prompts; without, the model writes its own")
-    add("--directory", type=Path, help="where texts and states are kept (WEIGHTS.training)")
+    add_texts(parser, tokens=400_000, seed=0)
     add(
         "--kind",
         default="eagle",
@@ -72,8 +70,6 @@ def _add_train(actions: Any) -> None:
         metavar="LAYERS",
         help="with --kind layers, after how many layers the draft model has exits; the last is its depth (1 2)",
     )
-    add("--tokens", type=int, default=400_000, help="tokens of answers that the model writes (400000)")
-    add("--states-bytes", type=int, default=4_000_000_000, help="the most bytes of states on disk (4e9)")
     add("--vocabulary", type=int, default=8192, help="how many tokens the drafter may propose (8192)")
     add("--epochs", type=float, default=6.0, help="times that each text is read (6)")
     add("--minutes", type=float, default=60.0, help="the training ends after so many (60)")
@@ -82,6 +78,7 @@ def _add_train(actions: Any) -> None:
         default="forward-kl",
         help="what is minimised; docs/learned-drafts.md lists the losses (forward-kl)",
     )
+    add("--start", type=Path, help="weights that the training starts from, of an earlier one (random)")
     add(
         "--reference",
         type=Path,
@@ -122,7 +119,6 @@ def _add_train(actions: Any) -> None:
         help="with --tokens-a-pass, how many tokens of a pass are shown to those after them, as a share of the wrong "
         "guesses (0.45)",
     )
-    add("--seed", type=int, default=0, help="of texts and training (0)")
     add("--quiet", action="store_true", help="show no progress")
     parser.set_defaults(run=_train)
 
@@ -144,9 +140,7 @@ def _add_trim(actions: Any) -> None:
 def _train(arguments: argparse.Namespace) -> int:
     with needed("structgen draft", "transformers"):
         from structgen.draft_training.eagle import EagleOptions
-        from structgen.draft_training.features import compute_features
-        from structgen.draft_training.recipes import Recipe, layers_read, train_drafter
-        from structgen.draft_training.texts import collect_texts
+        from structgen.draft_training.recipes import Recipe, train_drafter
         from structgen.draft_training.training import TrainingOptions
         from structgen.speculative.learned import load_weights, save_weights
 
@@ -164,43 +158,31 @@ def _train(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         on_policy=arguments.on_policy,
     )
-    reference = None if arguments.reference is None else load_weights(arguments.reference)
+    before = {
+        name: load_weights(path)
+        for name in ("reference", "start")
+        if (path := getattr(arguments, name)) is not None
+    }
     eagle = EagleOptions(
         arguments.feature_sampling,
         arguments.alignment,
         tokens_a_pass=arguments.tokens_a_pass,
         glancing=arguments.glancing,
     )
-    recipe = Recipe(arguments.kind, arguments.vocabulary, reference, options, eagle, tuple(arguments.exits))
-    directory = arguments.directory or arguments.weights.with_name(arguments.weights.name + ".training")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{directory} cannot be made: {error}") from error
+    exits = tuple(arguments.exits)
+    recipe = Recipe(
+        arguments.kind, arguments.vocabulary, options=options, eagle=eagle, exits=exits, **before
+    )
+    directory = directory_of(arguments, arguments.weights)
     model = model_of(arguments)
-    shown = not arguments.quiet
-    texts = collect_texts(
-        model,
-        lambda first: requests_of(model, arguments.prompts, arguments.seed, first),
-        directory / "texts.jsonl",
-        tokens=arguments.tokens,
-        origin={"model": arguments.model, "prompts": content_of(arguments.prompts)},
-        seed=arguments.seed,
-        progress=shown,
-    )
-    features = compute_features(
-        model,
-        texts,
-        directory / "states",
-        layers_read(model),
-        most_bytes=arguments.states_bytes,
-        progress=shown,
-    )
+    features = features_of(model, arguments, arguments.weights)
     if arguments.kind == "prompt-tokens":  # gradients need the weights as they are
         model = None
         model = model_of(arguments, pack=False)
     save = directory / f"{arguments.weights.stem}.training.pt"
-    weights, training = train_drafter(model, features, recipe, save=save, resume=True, progress=shown)
+    weights, training = train_drafter(
+        model, features, recipe, save=save, resume=True, progress=not arguments.quiet
+    )
     save_weights(weights, arguments.weights)
     last = training.best
     print(

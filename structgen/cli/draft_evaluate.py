@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.extras import needed
 
-from .draft_inputs import add_model, model_of, requests_of
+from .draft_inputs import add_model, add_requests, model_of, requests_of
 from .inputs import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def add_evaluate(actions: Any) -> None:
     add = parser.add_argument
     add("weights", type=Path, nargs="+", help="the weights")
     add_model(parser)
-    add("--prompts", type=Path, help="JSON lines with prompts; without, the model writes its own")
+    add_requests(parser)
     add("--requests", type=int, default=24, help="how many requests (24)")
     add("--alone", action="store_true", help="without the default drafters")
     add("--judge", type=Path, help="accept tokens by a judge (train-judge): texts are no longer the same")
@@ -60,7 +60,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     model = model_of(arguments)
     drafters = [load_drafter(path, model) for path in arguments.weights]
     judge = None if arguments.judge is None else load_judge(arguments.judge, model)
-    asked = list(itertools.islice(requests_of(model, arguments.prompts, arguments.seed), arguments.requests))
+    asked = list(itertools.islice(requests_of(model, arguments), arguments.requests))
     if not asked:
         raise InputError("there is no request to answer")
     found = [

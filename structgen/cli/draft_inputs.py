@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from structgen.draft_training.features import Features
     from structgen.draft_training.texts import Request
 
-__all__ = ["add_model", "add_texts", "content_of", "features_of", "model_of", "requests_of"]
+__all__ = ["add_model", "add_requests", "add_texts", "directory_of", "features_of", "model_of", "requests_of"]
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -26,12 +26,29 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_texts(parser: argparse.ArgumentParser, *, tokens: int, seed: int) -> None:
     """Add the options that say which texts are collected, and where they are kept."""
+    add_requests(parser)
     add = parser.add_argument
-    add("--prompts", type=Path, help="JSON lines with prompts; without, the model writes its own")
     add("--directory", type=Path, help="where texts and states are kept (next to the file that is written)")
     add("--tokens", type=int, default=tokens, help=f"tokens of answers that the model writes ({tokens})")
     add("--states-bytes", type=int, default=4_000_000_000, help="the most bytes of states on disk (4e9)")
     add("--seed", type=int, default=seed, help=f"of texts and training ({seed})")
+
+
+def add_requests(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which requests the model answers."""
+    add = parser.add_argument
+    add("--prompts", type=Path, help="JSON lines with prompts; without, the model writes its own")
+    add("--records", type=float, default=0.2, help="the share of its own prompts that ask for JSON (0.2)")
+
+
+def directory_of(arguments: argparse.Namespace, written: Path) -> Path:
+    """Make the directory for texts and states, by default next to the file that is written; return its path."""
+    directory: Path = arguments.directory or written.with_name(written.name + ".training")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{directory} cannot be made: {error}") from error
+    return directory
 
 
 def features_of(model: Any, arguments: argparse.Namespace, written: Path) -> Features:
@@ -46,18 +63,18 @@ def features_of(model: Any, arguments: argparse.Namespace, written: Path) -> Fea
     from structgen.draft_training.recipes import layers_read
     from structgen.draft_training.texts import collect_texts
 
-    directory = arguments.directory or written.with_name(written.name + ".training")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{directory} cannot be made: {error}") from error
+    directory = directory_of(arguments, written)
     shown = not arguments.quiet
     texts = collect_texts(
         model,
-        lambda first: requests_of(model, arguments.prompts, arguments.seed, first),
+        lambda first: requests_of(model, arguments, first),
         directory / "texts.jsonl",
         tokens=arguments.tokens,
-        origin={"model": arguments.model, "prompts": content_of(arguments.prompts)},
+        origin={
+            "model": arguments.model,
+            "prompts": _content(arguments.prompts),
+            "records": arguments.records,
+        },
         seed=arguments.seed,
         progress=shown,
     )
@@ -77,16 +94,16 @@ def model_of(arguments: argparse.Namespace, **options: Any) -> Any:
     return load_model(arguments.model, **given, **options)
 
 
-def requests_of(model: Any, prompts: Path | None, seed: int, first: int = 0) -> Iterator[Request]:
-    """Return the requests after the first ones: those of a file, or those that the model writes."""
+def requests_of(model: Any, arguments: argparse.Namespace, first: int = 0) -> Iterator[Request]:
+    """Return the requests of `add_requests` after the first ones: those of a file, or those that the model writes."""
     from structgen.draft_training.requests import requests_of_file, written_requests
 
-    if prompts is None:
-        return written_requests(model, seed=seed, first=first)
-    return iter(requests_of_file(model, prompts)[first:])
+    if arguments.prompts is None:
+        return written_requests(model, seed=arguments.seed, first=first, records=arguments.records)
+    return iter(requests_of_file(model, arguments.prompts)[first:])
 
 
-def content_of(prompts: Path | None) -> str | None:
+def _content(prompts: Path | None) -> str | None:
     """Return a hash of the file of prompts."""
     try:
         return None if prompts is None else hashlib.sha256(prompts.read_bytes()).hexdigest()

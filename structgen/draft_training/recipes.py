@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from structgen.errors import OptionError
+from structgen.errors import OptionError, VocabularyMismatch
 from structgen.speculative.checks import check_whole
 from structgen.speculative.learned import DraftWeights
 from structgen.speculative.learned.eagle import EagleNetwork, EagleSizes
@@ -27,6 +27,7 @@ from structgen.speculative.learned.layers import LayerSizes
 from structgen.speculative.learned.nested_layers import NestedNetwork, NestedSizes
 from structgen.speculative.learned.parts import output_weight, transformers_model
 from structgen.speculative.learned.prompt_tokens import PromptTokens, PromptTokenSizes, PromptTokensNetwork
+from structgen.speculative.learned.shipped_weights import base_of
 
 from .adapting import adapted
 from .eagle import EagleOptions, EagleTraining, eagle_outputs, eagle_sizes
@@ -59,6 +60,8 @@ class Recipe:
     """Further options, of the kind "eagle"."""
     exits: tuple[int, ...] = (1, 2)
     """For the kind "layers": after how many layers the draft model has exits. The last one is its depth."""
+    start: DraftWeights | None = None
+    """Weights of the same kind that the training starts from. Without, they are random."""
 
     def __post_init__(self) -> None:
         if self.kind != PromptTokens.kind:
@@ -79,11 +82,12 @@ class Recipe:
                 hint="On-policy shares are for the kind 'layers'.",
             )
         check_whole("drafted_tokens", self.drafted_tokens, high=10_000_000)
-        if self.reference is not None and self.reference.kind != self.kind:
-            raise OptionError(
-                f"the reference is a drafter of the kind {self.reference.kind!r:.40}, not {self.kind!r}",
-                hint="Train it with the same options.",
-            )
+        for role, given in (("reference", self.reference), ("start", self.start)):
+            if given is not None and given.kind != self.kind:
+                raise OptionError(
+                    f"the {role} is a drafter of the kind {given.kind!r:.40}, not {self.kind!r}",
+                    hint="Train it with the same options.",
+                )
 
 
 def layers_read(model: HuggingFaceModel) -> tuple[int, ...]:
@@ -119,6 +123,14 @@ def train_drafter(
     embeddings, rows = frozen_rows(model, ids)
     make, outputs = KINDS.get(recipe.kind, (_prompt_tokens, None))
     sizes, network = make(model, features, recipe)
+    reference = None
+    if recipe.start is not None:
+        network.load_state_dict(_tensors(recipe.start, "start", model, sizes))
+    if recipe.reference is not None:
+        reference = copy.deepcopy(network)
+        reference.load_state_dict(_tensors(recipe.reference, "reference", model, sizes))
+        reference.eval().requires_grad_(False)
+        reference.to(embeddings.device)
     network.to(embeddings.device)
     masks = TextMasks(features, model.vocabulary, ids)
     read = (
@@ -129,7 +141,7 @@ def train_drafter(
         ids,
         recipe.options,
         masks,
-        _reference(recipe, sizes, network),
+        reference,
         save,
         OnPolicy(model, features, masks, embeddings, rows, ids, recipe.options.seed),
     )
@@ -142,6 +154,7 @@ def train_drafter(
     best = training.run(progress=progress, resume=resume)
     notes = {
         "model": str(getattr(model.model, "name_or_path", "")).rpartition("/")[2],
+        "base": base_of(model),
         "texts": len(features),
         "tokens": len(features.tokens),
         "minutes": round(training.seconds / 60, 1),
@@ -152,23 +165,22 @@ def train_drafter(
     return weights, training
 
 
-def _reference(recipe: Recipe, sizes: _Sizes, network: nn.Module) -> nn.Module | None:
-    """Return the reference network, with its weights."""
-    given = recipe.reference
-    if given is None:
-        return None
+def _tensors(
+    given: DraftWeights, role: str, model: HuggingFaceModel, sizes: _Sizes
+) -> dict[str, torch.Tensor]:
+    """Return the weights of a drafter that was trained before; check that they fit the one that is trained."""
+    if given.vocabulary != model.vocabulary.fingerprint:
+        raise VocabularyMismatch(f"the {role} drafter was trained with another tokenizer")
     try:
         is_same = type(sizes).from_dict(given.sizes) == sizes
     except (KeyError, TypeError, ValueError):
         is_same = False
     if not is_same:
         raise OptionError(
-            "the reference drafter has other sizes than the one that is trained",
+            f"the {role} drafter has other sizes than the one that is trained",
             hint="Train it with the same options.",
         )
-    reference = copy.deepcopy(network)
-    reference.load_state_dict(given.tensors)
-    return reference.eval().requires_grad_(False)
+    return given.tensors
 
 
 _Sizes = EagleSizes | HeadSizes | KangarooSizes | NestedSizes | PromptTokenSizes

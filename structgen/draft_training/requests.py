@@ -18,14 +18,16 @@ import numpy as np
 
 from structgen.errors import ModelError, OptionError, StructgenError
 from structgen.generation import SamplingOptions, generate_tokens
+from structgen.speculative.checks import check_number
 
+from .records import record_requests
 from .texts import Request
 
 if TYPE_CHECKING:
     from structgen.constraints.base import Constraint
     from structgen.protocols import LanguageModel
 
-__all__ = ["constraint_of", "requests_of_file", "written_requests"]
+__all__ = ["RECORDS", "constraint_of", "requests_of_file", "written_requests"]
 
 _KEYS = ("schema", "regex", "choice", "grammar", "lark")
 _NAMES = {
@@ -111,6 +113,8 @@ _CODE_STARTS = (
     "Write a short Python function that",
 )  # fmt: skip
 _ONLY_CODE = " Answer with code only."
+RECORDS = 0.2
+"""The share of requests that ask for a record as JSON, if nothing else is said."""
 _PLACE = "\N{MIDDLE DOT}"
 _MOST_ASKED = 48
 """The largest number of tokens of a prompt."""
@@ -119,19 +123,34 @@ _MOST_FRUITLESS = 10
 
 
 def written_requests(
-    model: LanguageModel, *, seed: int = 0, first: int = 0, batch: int = 32
+    model: LanguageModel, *, seed: int = 0, first: int = 0, batch: int = 32, records: float = RECORDS
 ) -> Iterator[Request]:
     """Yield requests that the model writes itself: it continues the beginning of a user's turn.
 
     A quarter of them begin like requests for code. A model without a chat template continues the beginnings as texts.
     Another `first` gives other requests: a collection that goes on gives the number of texts that it has.
+
+    Args:
+        model: The model.
+        seed: The seed of all draws.
+        first: The number of the first request.
+        batch: The number of requests that are written at a time.
+        records: The share of requests for a record as JSON, see `record_requests`.
+
+    Raises:
+        ModelError: The model writes no prompts.
     """
+    check_number("records", records)
     head, tail = _turn(model)
     beginnings = _STARTS if head else [start for start in _STARTS if start]
     seen: set[tuple[int, ...]] = set()
     rng = np.random.default_rng((seed, first))
     number, fruitless = first, 0
     while fruitless < _MOST_FRUITLESS:
+        if int((number + 1) * records) > int(number * records):
+            yield from record_requests(model, batch, (seed, number, 2))
+            number += 1
+            continue
         is_code = number % 4 == 3
         starts = [str(rng.choice(_CODE_STARTS if is_code else beginnings)) for _ in range(batch)]
         openings = [

@@ -170,6 +170,7 @@ class Training:
             self.network.parameters(), lr=self.options.learning_rate, betas=(0.9, 0.95), weight_decay=0.01
         )
         self._compare = loss_named(self.options.loss)
+        self._begun = _hash(self.network)
         self._step = self._since_best = 0
         self._best: tuple[float, dict[str, torch.Tensor]] | None = None
         self._device = self.embeddings.device
@@ -416,10 +417,15 @@ class Training:
         if not given["on_policy"]:  # saves of versions without it are as good
             del given["on_policy"]
         read = hashlib.sha256(self.features.tokens.tobytes() + self.token_ids.tobytes())
-        for tensor in () if self.reference is None else self.reference.state_dict().values():
-            read.update(tensor.float().cpu().numpy().tobytes())
         shapes = {name: list(tensor.shape) for name, tensor in self.network.state_dict().items()}
-        return {"options": given, "read": read.hexdigest(), "shapes": shapes, "used": list(self.used)}
+        return {
+            "options": given,
+            "read": read.hexdigest(),
+            "begun": self._begun,
+            "reference": None if self.reference is None else _hash(self.reference),
+            "shapes": shapes,
+            "used": list(self.used),
+        }
 
     def _resume(self) -> None:
         """Go on from the last save, if there is one."""
@@ -443,3 +449,10 @@ class Training:
         self._best, self._step = state["best"], state["step"]
         self._since_best, self.seconds = state["since_best"], state["seconds"]
         self.validations = [(step, Validation(**found)) for step, found in state["validations"]]
+
+
+def _hash(network: nn.Module) -> str:
+    found = hashlib.sha256()
+    for tensor in network.state_dict().values():
+        found.update(tensor.float().cpu().numpy().tobytes())
+    return found.hexdigest()

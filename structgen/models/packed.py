@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from structgen.errors import ModelError
 
-__all__ = ["PackedLinear", "pack_linear", "unmap"]
+__all__ = ["PackedLinear", "can_pack", "pack_linear", "unmap"]
 
 
 _DTYPE_GUARD = "packed_weights_stay"
@@ -171,7 +171,7 @@ def pack_linear(model: nn.Module, *, fresh: bool = False) -> int:
             if weight.device.type != "cpu" or not weight.numel():
                 continue
             if weight.dtype not in checked:
-                checked[weight.dtype] = _can_pack(weight.dtype)
+                checked[weight.dtype] = can_pack(weight.dtype)
             if checked[weight.dtype]:
                 if id(child) not in packed:
                     packed[id(child)] = PackedLinear(child).train(child.training)
@@ -230,7 +230,7 @@ def _product(rows: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None
     return torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "")  # type: ignore[no-any-return]
 
 
-def _can_pack(dtype: torch.dtype) -> bool:
+def can_pack(dtype: torch.dtype) -> bool:
     """Return whether the operators exist and behave as expected: torch gives no guarantee for them."""
     has_library = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     if not (has_library and "AVX" in torch.backends.cpu.get_cpu_capability()):

@@ -26,7 +26,7 @@ from structgen.errors import GenerationError
 from structgen.generation.continuous_batch import ContinuousBatch
 from structgen.generation.row import Row
 from structgen.serving.temporary_errors import detached
-from structgen.speculative import Speculation
+from structgen.speculative import Speculation, default_drafters
 
 from .errors import ShuttingDown
 from .settings import ServerSettings
@@ -321,7 +321,7 @@ class ModelThread:
 
 def _speculation(model: Any, settings: ServerSettings) -> Speculation:
     if settings.drafter is None:
-        return Speculation()
+        return Speculation(default_drafters(model))
     from structgen.speculative.learned import speculation_with
 
     # A file for another model ends the server before it serves.

@@ -9,7 +9,7 @@ Use it as `structgen.generate(..., speculate=Speculation(...))`; see `docs/specu
 """
 
 from .controllers import Confidence, Controller, Costs, Fixed, Goodput
-from .defaults import speculation_of
+from .defaults import default_drafters, speculation_of
 from .drafters import Context, Copying, Drafter, ForcedBytes, Proposal, RowDrafter, Start, TokenLookup
 from .guarded import SpeculationWarning
 from .lossy import Judge, LossyVerifier, TypicalAcceptance
@@ -54,5 +54,6 @@ __all__ = [
     "TriGrams",
     "TypicalAcceptance",
     "Verifier",
+    "default_drafters",
     "speculation_of",
 ]

@@ -11,11 +11,11 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import OptionError, a_kind
+from structgen.errors import ModelError, OptionError, a_kind
 from structgen.generation.options import SamplingOptions
-from structgen.protocols import is_language_model
+from structgen.protocols import is_language_model, layer_count_of
 
-from .drafters import Start
+from .drafters import Drafter, Start
 from .generation_drafts import GenerationDrafts
 from .guarded import SpeculationWarning
 from .lossy import is_lossy
@@ -25,9 +25,31 @@ from .speculation import Speculation
 if TYPE_CHECKING:
     from structgen.protocols import LanguageModel, TokenMatcher
 
-__all__ = ["generation_drafts_of", "sampler_drafts_of", "speculation_of"]
+__all__ = ["default_drafters", "generation_drafts_of", "sampler_drafts_of", "speculation_of"]
 
 _own: weakref.WeakKeyDictionary[Any, Speculation] = weakref.WeakKeyDictionary()
+
+
+def default_drafters(model: LanguageModel) -> tuple[Drafter, ...]:
+    """Return the drafters that calls on `model` use by default.
+
+    These are the ones of ``Speculation()``, and the learned one if structgen comes with weights for the model.
+    """
+    drafters = Speculation().drafters
+    if layer_count_of(model) is None:
+        return drafters
+    try:
+        from .learned.shipped_weights import shipped_drafter
+    except ImportError:  # a model of another library, without torch
+        return drafters
+    try:
+        learned = shipped_drafter(model)
+    except ModelError as error:
+        warnings.warn(
+            f"the drafter that comes with structgen is not used: {error}", SpeculationWarning, stacklevel=2
+        )
+        learned = None
+    return drafters if learned is None else (*drafters, learned)
 
 
 def speculation_of(model: LanguageModel) -> Speculation:
@@ -43,7 +65,7 @@ def speculation_of(model: LanguageModel) -> Speculation:
         )
     speculation = _own.get(model)
     if speculation is None:
-        speculation = _own[model] = Speculation()
+        speculation = _own[model] = Speculation(default_drafters(model))
     return speculation
 
 
@@ -105,4 +127,4 @@ def _chosen(model: LanguageModel, speculate: object) -> Speculation:
     try:
         return speculation_of(model)
     except TypeError:  # there are no weak references to this model
-        return Speculation()
+        return Speculation(default_drafters(model))

@@ -37,7 +37,7 @@ __all__ = [
 _LONGEST, _MOST = 256, 64
 """The largest number of tokens of a proposal, and of proposals at a node."""
 _DRAWN = ("one", "distinct", "independent", "greedy")
-_MIN_PASSES = 12
+_MIN_PASSES = 24
 """Forward passes before a drafter is judged."""
 _REST, _LONGEST_REST = 24, 768
 BUILT_IN = ("structgen.speculative.drafters", "structgen.speculative.recycling")
@@ -75,7 +75,7 @@ class DrafterRecord:
     _pause: int = _REST
     _trial: int = 0
     _spent: float = 0.0
-    _gained: float = 0.0
+    _taken: float = 0.0
 
     @classmethod
     def of(cls, drafter: Drafter) -> DrafterRecord:
@@ -99,15 +99,16 @@ class DrafterRecord:
         self.accepted += accepted
         self._trial += 1
         self._spent = 0.95 * self._spent + seconds
-        self._gained = 0.95 * self._gained + accepted * worth
+        self._taken = 0.95 * self._taken + accepted
         if not weighed or self._trial < _MIN_PASSES:
             return
-        if self._spent <= self._gained:
+        # A count has about its root as standard deviation: a drafter that pays must not pause by chance.
+        if self._spent <= (self._taken + math.sqrt(self._taken)) * worth:
             self._pause = _REST
         elif self._spent > 0.01 * _MIN_PASSES * worth:  # a cost that matters
             self.rests += 1
             self.resting, self._pause = self._pause, min(2 * self._pause, _LONGEST_REST)
-            self._trial, self._spent, self._gained = 0, 0.0, 0.0
+            self._trial, self._spent, self._taken = 0, 0.0, 0.0
 
     def rested(self) -> None:
         """Count a forward pass of its pause."""

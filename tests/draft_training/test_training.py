@@ -20,11 +20,11 @@ from structgen.draft_training.masks import TextMasks  # noqa: E402
 from structgen.draft_training.recipes import Recipe, layers_read, train_drafter  # noqa: E402
 from structgen.draft_training.texts import Request, Text, collect_texts, read_texts  # noqa: E402
 from structgen.draft_training.training import TrainingOptions, most_frequent_tokens  # noqa: E402
-from structgen.errors import ModelError, OptionError  # noqa: E402
+from structgen.errors import ModelError, OptionError, VocabularyMismatch  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.models.hugging_face import HuggingFaceModel  # noqa: E402
 from structgen.speculative import Fixed, Speculation  # noqa: E402
-from structgen.speculative.learned import load_drafter, save_weights  # noqa: E402
+from structgen.speculative.learned import load_drafter, load_weights, save_weights  # noqa: E402
 from tests.models.tiny import SIZE, tiny_model  # noqa: E402
 from tests.speculative.tiny_sessions import VOCABULARY  # noqa: E402
 
@@ -182,6 +182,25 @@ def test_an_interrupted_training_goes_on(tmp_path: Path) -> None:
     save.write_bytes(b"no state")
     with pytest.raises(ModelError, match="not the state of this training"):
         train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
+
+
+def test_a_training_starts_from_weights_of_another(tmp_path: Path) -> None:
+    model, features = repeated(tmp_path)
+    trained, first = train_drafter(model, features, Recipe("eagle", 64, options=OPTIONS))
+    save_weights(trained, tmp_path / "weights")
+    start = load_weights(tmp_path / "weights")
+    short, save = dataclasses.replace(OPTIONS, epochs=1, learning_rate=1e-6), tmp_path / "state"
+    _, second = train_drafter(model, features, Recipe("eagle", 64, options=short, start=start), save=save)
+    assert second.validations[0][1].right[2] > 0.9 > first.validations[0][1].right[2]
+    with pytest.raises(ModelError, match="other options or other texts"):  # it has begun with other weights
+        train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
+    layer = {**start.sizes["layer"], "mlp": 8}
+    other = dataclasses.replace(start, sizes={**start.sizes, "layer": layer})
+    with pytest.raises(OptionError, match="the start drafter has other sizes"):
+        train_drafter(model, features, Recipe("eagle", 64, options=short, start=other))
+    other = dataclasses.replace(start, vocabulary="another")
+    with pytest.raises(VocabularyMismatch, match="the start drafter"):
+        train_drafter(model, features, Recipe("eagle", 64, options=short, start=other))
 
 
 def test_numbers_that_are_not_finite_end_the_training(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 
 import structgen as sg  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
-from structgen.models.packed import PackedLinear, _can_pack, _drop_pages, _mapped_files, pack_linear, unmap  # noqa: E402
+from structgen.models.packed import PackedLinear, _drop_pages, _mapped_files, can_pack, pack_linear, unmap  # noqa: E402
 
 from .tiny import SIZE, tiny_model, tiny_tokenizer  # noqa: E402
 
@@ -29,7 +29,7 @@ def linear(dtype: Any = torch.float32, bias: bool = True) -> nn.Linear:
 
 
 def packed(dtype: Any = torch.float32, bias: bool = True) -> PackedLinear:
-    if not _can_pack(dtype):
+    if not can_pack(dtype):
         pytest.skip(f"torch cannot pack {dtype} on this CPU: layers stay as they are, as other tests show")
     holder = nn.Sequential(linear(dtype, bias))
     assert pack_linear(holder) == 1
@@ -168,7 +168,7 @@ def test_a_packed_model_can_be_saved(tmp_path: Any) -> None:
     for name, value in again.state_dict().items():
         assert torch.equal(value, wanted[name]), name
     loaded = sg.load(tmp_path, device="cpu").model
-    assert type(loaded.lm_head) is (PackedLinear if _can_pack(torch.float32) else nn.Linear)
+    assert type(loaded.lm_head) is (PackedLinear if can_pack(torch.float32) else nn.Linear)
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="this system does not list mapped files")
@@ -187,7 +187,7 @@ def test_a_packed_model_does_not_hold_its_file(tmp_path: Path) -> None:
     gc.collect()
     assert not is_mapped()
     packed = sg.load(tmp_path, device="cpu")
-    assert is_mapped() != _can_pack(torch.float32)
+    assert is_mapped() != can_pack(torch.float32)
     torch.testing.assert_close(packed.model(ids).logits.detach(), wanted, atol=1e-4, rtol=1e-4)
 
 
@@ -213,13 +213,13 @@ def test_copies_larger_than_what_is_packed_are_not_made() -> None:
 def test_processors_with_wide_registers_pack() -> None:
     if "AVX" not in torch.backends.cpu.get_cpu_capability():
         pytest.skip("this CPU has no AVX, and layers are packed for no other")
-    assert _can_pack(torch.float32)
+    assert can_pack(torch.float32)
 
 
 def test_operators_that_do_something_else_are_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     for product in (lambda rows, packed, bias: rows @ rows.t(), lambda *_: torch.zeros(3, 24)):
         monkeypatch.setattr("structgen.models.packed._product", product)
-        assert not _can_pack(torch.float32)
+        assert not can_pack(torch.float32)
         assert pack_linear(nn.Sequential(linear())) == 0
 
 

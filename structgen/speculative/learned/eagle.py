@@ -33,7 +33,7 @@ from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
 
 __all__ = ["Eagle", "EagleNetwork", "EagleSizes", "FeatureSampler"]
 
-_MOST_MISSING = 3
+_MOST_MISSING = 24
 """The largest number of passes that are computed on the way to a node, because no proposal needed them before."""
 LARGEST_BLOCK = 16
 """The largest number of tokens that one pass of the layer gives."""
@@ -236,7 +236,7 @@ class _EagleRow(LearnedRow):
         super().__init__(fitted.head, drafter, temperature)
         self._fitted, self._layers = fitted, drafter.hidden_layers
         self._width = fitted.network.sizes.tokens_a_pass
-        self._cache = LayerCache(fitted.network.layer, fitted.embeddings, self._width)
+        self._cache = LayerCache(fitted.network.layer, fitted.like, self._width)
         self._read = 0
         """The number of positions that the cache has read for the current draft."""
         self._blocks: dict[tuple[int, ...], _Block] = {}
@@ -285,7 +285,7 @@ class _EagleRow(LearnedRow):
 
         def inputs(first: int) -> tuple[torch.Tensor, torch.Tensor | None]:
             network = self._fitted.network
-            states = network.fused(hidden.since(first, self._layers)[: count - first])
+            states = network.fused(self._fitted.states(hidden, first, self._layers)[: count - first])
             return network.layer_inputs(states, self._fitted.embedded(tokens[first + 1 : count + 1]))
 
         last = self._cache.read(count, inputs)

@@ -252,7 +252,7 @@ class _HeadsRow(LearnedRow):
         self._fitted, self._network = fitted, fitted.network
         self._layers = drafter.hidden_layers
         context_layer, draft_layer = fitted.network.context_layer, fitted.network.draft_layer
-        like = fitted.embeddings
+        like = fitted.like
         self._context_cache = None if context_layer is None else LayerCache(context_layer, like)
         self._draft_cache = None if draft_layer is None else LayerCache(draft_layer, like)
         self._read = 0
@@ -295,11 +295,11 @@ class _HeadsRow(LearnedRow):
         if self._draft_cache is not None:
             self._draft_cache.forget_draft()
         if self._context_cache is None:
-            self._state = hidden.since(read - 1, self._layers)[:1, 0]
+            self._state = self._fitted.states(hidden, read - 1, self._layers)[:1, 0]
         else:
 
             def inputs(first: int) -> tuple[torch.Tensor, torch.Tensor]:
-                states = hidden.since(first, self._layers)[: read - first, 0]
+                states = self._fitted.states(hidden, first, self._layers)[: read - first, 0]
                 return states, self._encoded(tokens, first + 1, read + 1)
 
             self._context_cache.crop(read)

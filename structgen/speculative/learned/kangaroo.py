@@ -97,6 +97,7 @@ class Kangaroo(LearnedDrafter[KangarooNetwork]):
     """
 
     kind = "kangaroo"
+    computes_in_half = False  # the model\'s own layers read its states
     sizes: KangarooSizes
     usual_width = 2
     drafts_in_batches = False

@@ -37,7 +37,9 @@ class LayerCache:
         """The number of used slots, those of draft tokens included."""
         sizes = layer.sizes
         shape = (2, sizes.kv_heads, _FIRST_CAPACITY, sizes.head_size)
-        self._cache = torch.empty(shape, dtype=like.dtype, device=like.device)
+        # Products in bfloat16 are compiled for each number of slots, which takes longer than they do.
+        dtype = torch.float32 if like.device.type == "cpu" else like.dtype
+        self._cache = torch.empty(shape, dtype=dtype, device=like.device)
         """Keys and values, ``[2, heads, slots, head size]``."""
         self._angles = layer.angles(0, _FIRST_CAPACITY).to(self._cache)
         self._last: torch.Tensor | None = None
@@ -103,10 +105,10 @@ class LayerCache:
         else:
             seen = torch.cat([self._cache[:, :, : self.held], self._cache[:, :, path]], 2)
         heads, size = layer.sizes.kv_heads, layer.sizes.head_size
-        grouped = queries.reshape(heads, -1, size)  # the queries that share keys and values
+        grouped = queries.reshape(heads, -1, size).to(seen)  # the queries that share keys and values
         weights = (grouped @ seen[0].transpose(-1, -2) / size**0.5).softmax(-1)
         attended = (weights @ seen[1]).reshape(-1, count, size).transpose(0, 1)
-        return layer.finished(state, attended.reshape(count, -1)), path
+        return layer.finished(state, attended.reshape(count, -1).to(state)), path
 
     def _read(self, first: int, states: torch.Tensor, embeddings: torch.Tensor | None) -> torch.Tensor:
         """Add positions, from number `first` on; return the outputs at the last ones, which see each other."""
@@ -120,9 +122,9 @@ class LayerCache:
         self.held = first + count
         seen = self._cache[:, None, :, : self.held]
         attended = functional.scaled_dot_product_attention(
-            queries[None, :, -last:], seen[0], seen[1], enable_gqa=True
+            queries[None, :, -last:].to(seen), seen[0], seen[1], enable_gqa=True
         )[0]
-        return self._layer.finished(states[-last:], attended.transpose(0, 1).reshape(last, -1))
+        return self._layer.finished(states[-last:], attended.transpose(0, 1).reshape(last, -1).to(states))
 
     def _make_room(self, slots: int) -> None:
         """Let the cache and the angles have at least so many slots."""

@@ -113,6 +113,7 @@ class NestedLayers(LearnedDrafter[NestedNetwork]):
     """
 
     kind = "layers"
+    computes_in_half = False  # it is a draft model, with a KV cache in the precision of the target
     sizes: NestedSizes
 
     def __init__(

@@ -73,6 +73,7 @@ class PromptTokens(LearnedDrafter[PromptTokensNetwork]):
     """
 
     kind = "prompt-tokens"
+    computes_in_half = False  # the model reads its embeddings
     sizes: PromptTokenSizes
     usual_least = 0.0
     drafts_in_batches = False

@@ -143,10 +143,10 @@ def test_weights_that_are_replaced_while_a_text_starts_are_used_by_the_next_one(
     new = {name: tensor * 2 for name, tensor in drafter.weights.tensors.items()}
     fit = parts.fit
 
-    def interrupted(*given: Any) -> Any:
+    def interrupted(*given: Any, **options: Any) -> Any:
         monkeypatch.setattr(parts, "fit", fit)
         drafter.use(new)
-        return fit(*given)
+        return fit(*given, **options)
 
     monkeypatch.setattr(parts, "fit", interrupted)
     old = drafter.prepare(model)
@@ -171,7 +171,7 @@ def test_models_with_processors_have_drafts() -> None:
 def test_a_running_batch_refuses_drafters_that_are_silent_there(tmp_path: Path) -> None:
     sizes = {"hidden": 32, "count": 2}
     tensors = {"embeddings": torch.zeros(2, 32)}
-    weights = random_weights(kind="prompt-tokens", sizes=sizes, tensors=tensors)
+    weights = replace(random_weights(), kind="prompt-tokens", sizes=sizes, tensors=tensors)
     save_weights(weights, tmp_path / "draft")
     assert speculation_with(tmp_path / "draft", Model("llama"))
     with pytest.raises(OptionError, match="does not draft in a running batch"):

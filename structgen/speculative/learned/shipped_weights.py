@@ -1,0 +1,59 @@
+"""Weights that come with structgen: the learned drafter of the embedded model.
+
+Invariant: a drafter is used for the model that it was trained for, in any precision, and no other. A model is known by
+its tokenizer, its number of layers and a sample of its embeddings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from structgen.errors import ModelError
+from structgen.protocols import layer_count_of
+
+from .loading import load_drafter
+from .parts import LearnedDrafter, transformers_model
+
+__all__ = ["base_of", "shipped_drafter"]
+
+_FOLDER = Path(__file__).parent / "shipped"
+_FILES: dict[str, str] = {}
+"""The files, by `base_of` their models."""
+_SAMPLED = 64
+"""The number of embeddings that tell a model from others."""
+
+
+def base_of(model: Any) -> str:
+    """Return a hash that is the same for a model in all precisions of at least bfloat16, and another for other weights.
+
+    Args:
+        model: A `LanguageModel` with a model of `transformers`.
+    """
+    embeddings = transformers_model(model).get_input_embeddings().weight.detach()
+    step = max(1, len(embeddings) // _SAMPLED)
+    rows = embeddings[::step].to("cpu", torch.bfloat16)
+    known = hashlib.sha256(f"{model.vocabulary.fingerprint} {layer_count_of(model)}".encode())
+    known.update(rows.contiguous().view(torch.int16).numpy().tobytes())
+    return known.hexdigest()
+
+
+def shipped_drafter(model: Any) -> LearnedDrafter[Any] | None:
+    """Return the drafter that comes with structgen for a model; None if there is none.
+
+    Raises:
+        ModelError: Its file is damaged.
+    """
+    try:
+        base = base_of(model)
+    except ModelError:
+        return None  # not a model of transformers
+    name = _FILES.get(base)
+    if name is None:
+        return None
+    drafter = load_drafter(_FOLDER / name)
+    drafter.prepare(model)
+    return drafter
