@@ -103,6 +103,9 @@ class RowDrafter(Protocol):
     Only `propose` and `observe` are required of a user's own class.
     """
 
+    computes: bool = False
+    """Whether proposals take time. Then it is not called where a drafter before it in the list is almost sure."""
+
     @property
     def name(self) -> str:
         """The name under which reports count its proposals."""

@@ -288,7 +288,8 @@ def candidates(
         drafters: Propose candidates.
         chances: Estimate their probabilities.
         runs: Proposals of earlier nodes that continue here.
-        alternatives: If False, drafters are not called where a run is almost certain to continue.
+        alternatives: If False, drafters are not called where a run is almost certain to continue. Drafters that compute
+            are not called then in any case.
     """
     proposed: dict[int, list[_OpenProposal]] = {}
     for proposal, index, by in runs:
@@ -298,6 +299,10 @@ def candidates(
         if continued[0].chance >= _SURE_CHANCE:
             return continued
     for drafter in drafters:
+        if proposed and getattr(drafter, "computes", False):
+            known = _ranked(context, chances, proposed)
+            if known[0].chance >= _SURE_CHANCE:
+                continue
         for proposal in (*_coupled(drafter, context), *drafter.propose(context)):
             others = proposed.setdefault(proposal.tokens[0], [])
             if len(others) < _MAX_PER_TOKEN and all(

@@ -189,6 +189,11 @@ class Guarded(RowDrafter):
         """The name of the drafter, for tallies and messages."""
         return self.record.name
 
+    @property
+    def computes(self) -> bool:  # type: ignore[override]
+        """See `RowDrafter.computes`."""
+        return bool(getattr(self._row, "computes", False))
+
     def propose(self, context: Context) -> Iterable[Proposal]:
         """Return the drafter's proposals, checked; empty if it failed or rests."""
         proposals = self._call(

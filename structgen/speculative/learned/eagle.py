@@ -33,7 +33,7 @@ from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
 
 __all__ = ["Eagle", "EagleNetwork", "EagleSizes", "FeatureSampler"]
 
-_MOST_MISSING = 24
+_MOST_MISSING = 12
 """The largest number of passes that are computed on the way to a node, because no proposal needed them before."""
 LARGEST_BLOCK = 16
 """The largest number of tokens that one pass of the layer gives."""

@@ -94,7 +94,8 @@ class NestedNetwork(nn.Module):
             embeddings: The embeddings of the tokens, ``[texts, tokens, hidden]``. Texts of different lengths are padded
                 at their ends.
         """
-        states, outputs = embeddings, []
+        states = embeddings
+        outputs: list[torch.Tensor] = []
         for count, layer in enumerate(self.layers, 1):
             states = layer(states, None)
             if count in self.sizes.exits:

@@ -31,6 +31,7 @@ from structgen.protocols import layer_count_of
 from ..checks import check_number, check_whole
 from ..drafters import Context, Proposal, RowDrafter, SilentRow, Start
 from .acceptance import AcceptanceHead, network_tensors
+from .int8_linear import with_int8
 from .output_layers import LogitMap, logit_map_of, output_rows, output_weight
 from .weights import DraftWeights, load_weights
 
@@ -265,6 +266,8 @@ def fit(
     if in_half and is_on_cpu and sizes.hidden >= _WIDE and can_pack(torch.bfloat16):
         dtype = torch.bfloat16
     parts.to(embeddings.device, dtype).eval().requires_grad_(False)
+    if is_on_cpu and dtype != embeddings.dtype:
+        with_int8(parts)
     if is_on_cpu:
         pack_linear(parts)
     output = parts.get_submodule("output" if "output" in parts else "network.output")
@@ -341,7 +344,7 @@ class LearnedDrafter(ABC, Generic[_Network]):
         self,
         weights: DraftWeights | str | Path,
         *,
-        most: int = 6,
+        most: int = 12,
         least: float | None = None,
         width: int | None = None,
         acceptance: AcceptanceHead | None = None,
@@ -434,6 +437,8 @@ class LearnedRow(RowDrafter):
         drafter: Its options.
         temperature: The temperature at which the row is drawn.
     """
+
+    computes = True
 
     def __init__(self, head: TrimmedHead, drafter: Options, temperature: float) -> None:
         self._head, self._options, self._temperature = head, drafter, temperature

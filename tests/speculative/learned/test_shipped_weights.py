@@ -58,7 +58,7 @@ def test_texts_are_the_same_and_half_of_the_first_tokens_are_right(model: Any) -
     for prompt in ("Tell me about rivers.", "Why is the sky blue?"):
         options: dict[str, Any] = {"temperature": 0.0, "max_tokens": 40}
         plain = sg.generate(model, prompt, speculate=False, **options)
-        assert sg.generate(model, prompt, speculate=speculation, **options).text == plain.text
+        assert sg.generate(model, prompt, speculate=speculation, **options) == plain
     assert speculation.right[0] > 0.4 * speculation.reached[0]
 
 
