@@ -170,9 +170,7 @@ def _train(arguments: argparse.Namespace) -> int:
         glancing=arguments.glancing,
     )
     exits = tuple(arguments.exits)
-    recipe = Recipe(
-        arguments.kind, arguments.vocabulary, options=options, eagle=eagle, exits=exits, **before
-    )
+    recipe = Recipe(arguments.kind, arguments.vocabulary, options=options, eagle=eagle, exits=exits, **before)
     directory = directory_of(arguments, arguments.weights)
     model = model_of(arguments)
     features = features_of(model, arguments, arguments.weights)

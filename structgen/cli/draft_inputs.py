@@ -38,7 +38,7 @@ def add_requests(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which requests the model answers."""
     add = parser.add_argument
     add("--prompts", type=Path, help="JSON lines with prompts; without, the model writes its own")
-    add("--records", type=float, default=0.2, help="the share of its own prompts that ask for JSON (0.2)")
+    add("--records", type=float, default=0.2, help="the share of its own prompts that request JSON (0.2)")
 
 
 def directory_of(arguments: argparse.Namespace, written: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Requests for records as JSON: the model writes a text about a thing, and is then asked for the record in it.
+"""Requests for records as JSON: the model writes a text about a thing, and then reads a request for the record in it.
 
 Why: under a schema a model copies names and numbers out of a prompt, and chooses between the members that the schema
 allows. A drafter that has seen free text alone guesses little of this.

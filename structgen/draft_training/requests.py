@@ -114,7 +114,7 @@ _CODE_STARTS = (
 )  # fmt: skip
 _ONLY_CODE = " Answer with code only."
 RECORDS = 0.2
-"""The share of requests that ask for a record as JSON, if nothing else is said."""
+"""The share of requests that request a record as JSON, if nothing else is said."""
 _PLACE = "\N{MIDDLE DOT}"
 _MOST_ASKED = 48
 """The largest number of tokens of a prompt."""

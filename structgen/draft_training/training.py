@@ -170,7 +170,7 @@ class Training:
             self.network.parameters(), lr=self.options.learning_rate, betas=(0.9, 0.95), weight_decay=0.01
         )
         self._compare = loss_named(self.options.loss)
-        self._begun = _hash(self.network)
+        self._started = _hash(self.network)
         self._step = self._since_best = 0
         self._best: tuple[float, dict[str, torch.Tensor]] | None = None
         self._device = self.embeddings.device
@@ -421,7 +421,7 @@ class Training:
         return {
             "options": given,
             "read": read.hexdigest(),
-            "begun": self._begun,
+            "start": self._started,
             "reference": None if self.reference is None else _hash(self.reference),
             "shapes": shapes,
             "used": list(self.used),

@@ -41,7 +41,7 @@ def test_each_request_shows_a_text_of_the_model_and_has_a_schema_of_its_own(mode
         assert again is not None and again.lower() == request.constraint.lower()
 
 
-def test_a_share_of_requests_asks_for_records(model: Any) -> None:
+def test_a_share_of_requests_requests_records(model: Any) -> None:
     """The first layers alone never end a prompt of their own."""
     asked = list(itertools.islice(written_requests(model, seed=5, batch=2, records=0.25), 4))
     assert [request.kind for request in asked] == ["JSON"] * 4

@@ -192,7 +192,7 @@ def test_a_training_starts_from_weights_of_another(tmp_path: Path) -> None:
     short, save = dataclasses.replace(OPTIONS, epochs=1, learning_rate=1e-6), tmp_path / "state"
     _, second = train_drafter(model, features, Recipe("eagle", 64, options=short, start=start), save=save)
     assert second.validations[0][1].right[2] > 0.9 > first.validations[0][1].right[2]
-    with pytest.raises(ModelError, match="other options or other texts"):  # it has begun with other weights
+    with pytest.raises(ModelError, match="other options or other texts"):  # it started from other weights
         train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
     layer = {**start.sizes["layer"], "mlp": 8}
     other = dataclasses.replace(start, sizes={**start.sizes, "layer": layer})

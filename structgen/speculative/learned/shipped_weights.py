@@ -44,7 +44,7 @@ def base_of(model: Any) -> str:
 
 
 def shipped_drafter(model: Any) -> LearnedDrafter[Any] | None:
-    """Return the drafter that comes with structgen for a model; None if there is none.
+    """Return the drafter that comes with structgen for a model; None for other models.
 
     Raises:
         ModelError: Its file is damaged.
