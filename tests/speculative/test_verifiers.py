@@ -2,52 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from itertools import permutations, product
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from structgen.speculative.verifiers import GreedyTransport, KSeq, Match, Recursive, Rejection, Verifier
 
-Array = NDArray[np.float64]
-Drafts = Iterator[tuple[tuple[int, ...], float]]
-
-
-def one(q: Array, _: int) -> Drafts:
-    for token in np.flatnonzero(q):
-        yield (int(token),), float(q[token])
-
-
-def distinct(q: Array, count: int) -> Drafts:
-    some = [int(token) for token in np.flatnonzero(q)]
-    for order in permutations(some, min(count, len(some))):
-        probability, left = 1.0, q.copy()
-        for token in order:
-            probability *= left[token] / left.sum()
-            left[token] = 0
-        yield order, probability
-
-
-def independent(q: Array, count: int) -> Drafts:
-    for order in product(np.flatnonzero(q).tolist(), repeat=count):
-        yield order, math.prod(float(q[token]) for token in order)
-
-
-def greedy(q: Array, count: int) -> Drafts:
-    best = tuple(int(token) for token in np.argsort(-q, kind="stable")[: count - 1])
-    others = q.copy()
-    others[list(best)] = 0
-    if others.sum() == 0:
-        yield best, 1.0
-        return
-    for token in np.flatnonzero(others):
-        yield (*best, int(token)), float(others[token] / others.sum())
-
+from .enumeration import Array, Drafts, distinct, greedy, independent, one
 
 VERIFIERS: list[tuple[Verifier, Callable[[Array, int], Drafts]]] = [
     (Match(), distinct),
