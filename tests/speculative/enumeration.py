@@ -1,8 +1,8 @@
 """Every text that a generation can draw, with its exact probability: all random choices are enumerated.
 
-What: `text_distribution` runs one generation again and again. Each run follows other choices, of which there are three
-kinds: the draft tokens that are drawn at a node, the token that a verifier draws, and the token that the plain sampler
-draws. The probability of a run is the product of the probabilities of its choices. All else is the real code.
+What: `text_distribution` runs one generation again and again. Each run follows other choices: the draft tokens that are
+drawn at a node, the token that a verifier draws, and the token that the plain sampler draws.
+The probability of a run is the product of the probabilities of its choices. All else is the real code.
 """
 
 from __future__ import annotations
