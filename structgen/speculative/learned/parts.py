@@ -257,7 +257,8 @@ def fit(
     parts = nn.ModuleDict({"network": network})
     # An output layer of the drafter's own was trained without what the model does after its own.
     own_output = getattr(network, "output", None) is not None
-    logit_map = None if own_output or not sizes.hidden_layers else logit_map_of(whole)
+    # The logits of prompt tokens are the model's.
+    logit_map = None if own_output or weights.kind == "prompt-tokens" else logit_map_of(whole)
     if not own_output:
         parts["output"] = output_rows(whole, weights.token_ids)
     if acceptance is not None:
