@@ -218,8 +218,8 @@ def fit(
         make_network: Makes a network of these sizes, which gets the weights.
         model: The model, a `LanguageModel`.
         acceptance: The acceptance head. It is copied.
-        in_half: Whether the network may compute in bfloat16 for a model in float32: where a CPU has fast products for
-            it, and layers are so wide that reading their weights is most of the work.
+        in_half: Whether the network may compute in bfloat16, with int8 weights, for a model in float32: where a CPU has
+            fast products for it, and layers are so wide that reading their weights is most of the work.
 
     Raises:
         ModelError: The model is not one of `transformers`, its sizes are others, or the weights do not have the shapes
@@ -264,10 +264,11 @@ def fit(
     if acceptance is not None:
         parts["acceptance"] = deepcopy(acceptance)
     dtype, is_on_cpu = embeddings.dtype, embeddings.device.type == "cpu"
-    if in_half and is_on_cpu and sizes.hidden >= _WIDE and can_pack(torch.bfloat16):
+    in_half = in_half and is_on_cpu and sizes.hidden >= _WIDE and can_pack(torch.bfloat16)
+    if in_half and dtype == torch.float32:
         dtype = torch.bfloat16
     parts.to(embeddings.device, dtype).eval().requires_grad_(False)
-    if is_on_cpu and dtype != embeddings.dtype:
+    if in_half and dtype == torch.bfloat16:
         with_int8(parts)
     if is_on_cpu:
         pack_linear(parts)
