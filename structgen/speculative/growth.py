@@ -4,9 +4,10 @@ Why: a model reads a dozen tokens in little more time than one. So it can read t
 uncertain, alternatives to it. Estimated probabilities decide which.
 What: at each node the drafters' proposals are candidates. The probability of a candidate is estimated by the kind of
 its proposal; if several drafters propose the same token, their combination is a kind of its own. Candidates wait in a
-heap, ordered by the probability that the text passes through them (the product along the path, given that the siblings
-before them are wrong). The first one that the constraint accepts is added. So the nodes of the tree are ordered by
-their probabilities, and a controller that reads fewer nodes reads the first ones.
+heap, ordered by the probability that the text passes through them: the product along the path. Estimates are those of
+the token alone, and not given that more probable siblings are wrong, because that is how they are counted. Together
+siblings have at most the probability of their parent. The first candidate that the constraint accepts is added. So the
+nodes of the tree are ordered by their probabilities, and a controller that reads fewer nodes reads the first ones.
 Invariant: the constraint accepts every path of a tree, and no node ends the text.
 Source: Xiong et al. 2024 (DySpec).
 """
@@ -50,7 +51,7 @@ _OpenProposal = tuple[Proposal, int, RowDrafter]
 """A proposal, the index of its next token, and its drafter."""
 Kind = tuple[str, int, int]
 """The names of those who proposed a token, its index in their runs (at most 3), and how its text starts."""
-MIN_CHANCE = 0.1
+MIN_CHANCE = 0.05
 """Candidates below this probability are ignored: reading them would cost more than it brings."""
 _SURE_CHANCE = 0.7
 """A first proposal of at least this probability is taken without others."""
@@ -179,7 +180,7 @@ class _Frontier:
         for candidate in siblings:
             if candidate.token in self.ends:
                 continue
-            chance = remaining * candidate.chance
+            chance = min(reach * candidate.chance, remaining)
             remaining -= chance
             if chance >= self.least:
                 self.count += 1

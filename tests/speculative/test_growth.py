@@ -1,4 +1,4 @@
-"""Which drafters are called at a node, and which pause."""
+"""Which drafters are called at a node, how probable its children are, and which drafters pause."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 import structgen as sg
 from structgen.matcher import Matcher
 from structgen.speculative.drafters import Context, Proposal, RowDrafter
-from structgen.speculative.growth import Chances, candidates
+from structgen.speculative.growth import Chances, Tallies, candidates, grow_tree
 from structgen.speculative.guarded import DrafterRecord, Guarded
+from structgen.speculative.trees import ROOT
 
 from .tiny_sessions import VOCABULARY
 
@@ -43,6 +44,51 @@ def test_what_takes_time_is_not_called_where_another_drafter_is_almost_sure(
     tokens = [candidate.token for candidate in found]
     assert tokens == ([5, 6] if chance == 0.9 else [5, 6, 7])
     assert (cheap.calls, other.calls) == (1, 1)
+
+
+class Guesses(RowDrafter):
+    """Proposes tokens with given probabilities at the end of the row."""
+
+    def __init__(self, shares: dict[int, float]) -> None:
+        self.shares = shares
+
+    def propose(self, context: Context) -> Iterable[Proposal]:
+        if context.drafted:
+            return []
+        return [
+            Proposal((token,), f"guess {token}", share, is_probability=True)
+            for token, share in self.shares.items()
+        ]
+
+    def observe(self, tokens: Sequence[int], start: int) -> None:
+        pass
+
+
+@pytest.mark.parametrize("shares", [[0.6, 0.3, 0.06], [0.3, 0.25, 0.2, 0.15], [0.5, 0.5], [0.34, 0.33, 0.33]])
+def test_siblings_have_the_rates_at_which_they_are_right(shares: list[float]) -> None:
+    """Texts are drawn from the shares themselves. A chance of 0.02 that some estimate is wrong (fixed seed)."""
+    context = Context([3, 4], Matcher(sg.regex("[a-z]*"), VOCABULARY), VOCABULARY, is_constrained=True)
+    tokens = list(range(5, 5 + len(shares)))
+    drafter, chances, tallies = Guesses(dict(zip(tokens, shares, strict=True))), Chances(), Tallies()
+    rng, estimates = np.random.default_rng(2), []
+    for step in range(3000):
+        grown = grow_tree(context, [drafter], chances, frozenset(), size=8, depth=1, least=0.0)
+        reach = dict(zip(grown.tree.tokens, grown.tree.reach, strict=True))
+        assert sum(reach.values()) <= 1 + 1e-9
+        if step >= 500:
+            estimates.append([reach.get(token, 0.0) for token in tokens])
+        drawn = rng.choice([*tokens, 30], p=[*shares, max(0.0, 1 - sum(shares))])
+        grown.learn(ROOT, int(drawn), chances, tallies)
+    # Counts decay to 50 proposals, so an estimate is one of about 50 independent ones: deviation below 0.01.
+    assert np.abs(np.mean(estimates, axis=0) - shares).max() < 0.035
+
+
+def test_siblings_that_several_drafters_are_sure_of_share_the_probability_of_their_parent() -> None:
+    context = Context([3, 4], Matcher(sg.regex("[a-z]*"), VOCABULARY), VOCABULARY, is_constrained=True)
+    drafters = [Guesses({5: 0.9}), Guesses({6: 0.6}), Guesses({7: 0.3})]
+    grown = grow_tree(context, drafters, Chances(), frozenset(), size=8, depth=1, least=0.01)
+    assert grown.tree.tokens == [5, 6]
+    assert grown.tree.reach == pytest.approx([0.9, 0.1])
 
 
 @pytest.mark.parametrize(("rate", "pays"), [(0.3, True), (0.2, True), (0.02, False), (0.0, False)])
