@@ -46,6 +46,18 @@ def test_what_takes_time_is_not_called_where_another_drafter_is_almost_sure(
     assert (cheap.calls, other.calls) == (1, 1)
 
 
+@pytest.mark.parametrize("reach", [1.0, 0.5, 0.1])
+@pytest.mark.parametrize("chance", [0.1, 0.6, 0.74, 0.8])
+def test_what_takes_time_is_not_called_where_little_probability_is_left(reach: float, chance: float) -> None:
+    matcher = Matcher(sg.regex("[a-z]*"), VOCABULARY)
+    context = Context([3, 4], matcher, VOCABULARY, drafted=0, is_constrained=True, reach=reach)
+    cheap, costly = Says(5, chance, computes=False), Says(7, 0.3, computes=True)
+    candidates(context, [cheap, costly], Chances(), ())
+    assert costly.calls == (reach * (1 - chance) >= 0.25)
+    candidates(context, [costly], Chances(), ())  # where nobody else proposes anything, it decides itself
+    assert costly.calls == 1 + (reach * (1 - chance) >= 0.25)
+
+
 class Guesses(RowDrafter):
     """Proposes tokens with given probabilities at the end of the row."""
 

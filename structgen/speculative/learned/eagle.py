@@ -33,8 +33,9 @@ from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
 
 __all__ = ["Eagle", "EagleNetwork", "EagleSizes", "FeatureSampler"]
 
-_MOST_MISSING = 12
-"""The largest number of passes that are computed on the way to a node, because no proposal needed them before."""
+_MOST_MISSING = 4
+"""The largest number of passes that are computed on the way to a node, because no proposal needed them before: they take
+time, and what the layer says after so many tokens of others, without the model's states, is less often right."""
 LARGEST_BLOCK = 16
 """The largest number of tokens that one pass of the layer gives."""
 
@@ -267,8 +268,7 @@ class _EagleRow(LearnedRow):
         end = known = len(after) // width * width
         while after[:known] not in self._blocks:
             known -= width
-        unread = (base - 1 - self._read) // width * width  # of tokens that the model has not read yet
-        if end - max(known, unread) > width * _MOST_MISSING:
+        if end - known > width * _MOST_MISSING:
             return None
         block = self._blocks[after[:known]]
         for start in range(known, end, width):

@@ -234,6 +234,29 @@ def test_one_pass_gives_the_tokens_of_a_block() -> None:
     assert not np.array_equal(logits([8, 9]), logits([9, 9])) and passes == 3
 
 
+@pytest.mark.parametrize(("unread", "drafted"), [(0, 4), (4, 0), (2, 2), (0, 5), (5, 0), (3, 2), (200, 0)])
+def test_a_node_far_from_what_the_model_has_read_is_left_out(unread: int, drafted: int) -> None:
+    """Tokens without states of the model are `unread` ones of the row, and drafts of others: four at most."""
+    model = Model("llama")
+    row = Eagle(random_weights(), most=8, least=0.0).start(Start((3, 4, 5), VOCABULARY, model=model))
+    read, more = [3, 4, 5, 6], [3 + number % 9 for number in range(unread + drafted)]
+    session: Any = start_session(model.model, SIZE, [read], LAYERS)
+    row.observe([*read, 7, *more[:unread]], 0)
+    passes, step = 0, row._cache.step
+
+    def counted(*given: Any) -> Any:
+        nonlocal passes
+        passes += 1
+        return step(*given)
+
+    row._cache.step = counted
+    context = Context([*read, 7, *more], Anything(), VOCABULARY, drafted=drafted, is_constrained=False)
+    context.hidden = RowStates.of(session, 0, LAYERS, len(read))
+    is_near = unread + drafted <= 4
+    assert (row._known(context) is not None) == is_near
+    assert passes == (unread + drafted if is_near else 0)
+
+
 def test_a_text_shorter_than_a_block_is_not_drafted() -> None:
     model, weights = Model("llama"), random_weights(0, VARIANTS["three tokens a pass, and both"])
     tokens = [3, 4, 5]
