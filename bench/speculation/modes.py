@@ -51,8 +51,9 @@ def _learning() -> list[Any]:
 
 MODES: dict[str, Make] = {
     "default": lambda model: Speculation(default_drafters(model)),
-    "default in trees": lambda model: Speculation(default_drafters(model), branching=True),
+    "default in sequences": lambda model: Speculation(default_drafters(model), branching=False),
     "without learned drafters": lambda model: Speculation(),
+    "without learned drafters, in trees": lambda model: Speculation(branching=True),
     "forced bytes": lambda model: Speculation([ForcedBytes()]),
     "copying": lambda model: Speculation([Copying()]),
     "look-up": lambda model: Speculation([TokenLookup()]),
@@ -80,7 +81,7 @@ MODES: dict[str, Make] = {
 COMMON = ("default",)
 LEARNED = (
     "with drafter",
-    "with drafter in trees",
+    "with drafter in sequences",
     "drafter with 8 in trees",
     "drafter of all tokens with 8 in trees",
 )
@@ -104,8 +105,8 @@ def learned_modes(path: str) -> dict[str, Make]:
         return Speculation([drafter], controller=Fixed(8), branching=True)
 
     makes: tuple[Make, ...] = (
-        with_default(branching=False),
         with_default(branching=True),
+        with_default(branching=False),
         partial(alone, trimmed=True),
         partial(alone, trimmed=False),
     )

@@ -321,7 +321,7 @@ class ModelThread:
 
 def _speculation(model: Any, settings: ServerSettings) -> Speculation:
     if settings.drafter is None:
-        return Speculation(default_drafters(model))
+        return Speculation(default_drafters(model), branching=False)
     from structgen.speculative.learned import speculation_with
 
     # A file for another model ends the server before it serves.
@@ -331,4 +331,5 @@ def _speculation(model: Any, settings: ServerSettings) -> Speculation:
     from structgen.draft_training.online import OnlineDrafter
 
     *others, drafter = speculation.drafters
-    return Speculation([*others, OnlineDrafter(cast("LearnedDrafter[Any]", drafter))])
+    learning = OnlineDrafter(cast("LearnedDrafter[Any]", drafter))
+    return Speculation([*others, learning], branching=False)

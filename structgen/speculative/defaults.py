@@ -65,7 +65,7 @@ def speculation_of(model: LanguageModel) -> Speculation:
         )
     speculation = _own.get(model)
     if speculation is None:
-        speculation = _own[model] = _new(model)
+        speculation = _own[model] = Speculation(default_drafters(model))
     return speculation
 
 
@@ -127,10 +127,4 @@ def _chosen(model: LanguageModel, speculate: object) -> Speculation:
     try:
         return speculation_of(model)
     except TypeError:  # there are no weak references to this model
-        return _new(model)
-
-
-def _new(model: LanguageModel) -> Speculation:
-    drafters = default_drafters(model)
-    # Where a learned drafter is unsure, its second choice is often right.
-    return Speculation(drafters, branching=any(hasattr(drafter, "hidden_layers") for drafter in drafters))
+        return Speculation(default_drafters(model))

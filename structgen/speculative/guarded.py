@@ -31,6 +31,7 @@ __all__ = [
     "GuardedLearner",
     "SpeculationWarning",
     "hidden_layers_of",
+    "reads_hidden_states",
     "start_guarded",
 ]
 
@@ -128,6 +129,11 @@ class DrafterRecord:
         if self.failed:
             parts.append(f"left out of {self.failed} texts: {self.why}")
         return f"{self.name}: {'; '.join(parts)}"
+
+
+def reads_hidden_states(reader: object) -> bool:
+    """Return whether a drafter reads hidden states. Some learned ones declare that they read those of no layer."""
+    return bool(getattr(reader, "hidden_layers", ()))
 
 
 def hidden_layers_of(readers: Sequence[object], model: LanguageModel) -> tuple[int, ...]:

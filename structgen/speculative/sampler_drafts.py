@@ -243,8 +243,8 @@ class SamplerDrafts:
         number = query.row % max(1, min(_READERS, _READ // (prompt + 1)))
         reader = self._readers.get(number)
         if reader is None:
-            start_row_drafters = self._all.start_row_drafters(self._start)
-            reader = self._readers[number] = _Reader(start_row_drafters, list(self._start.prompt))
+            started = self._all.start_row_drafters(self._start, with_states=False)
+            reader = self._readers[number] = _Reader(started, list(self._start.prompt))
         start = prompt + common_length(reader.tokens[prompt:], query.prefix)
         if start < len(reader.tokens) or start < prompt + len(query.prefix):
             reader.tokens[start:] = query.prefix[start - prompt :]

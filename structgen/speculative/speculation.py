@@ -21,7 +21,7 @@ from .controllers import Controller, Costs, Goodput
 from .drafters import Copying, Drafter, ForcedBytes, RowDrafter, Start, TokenLookup
 from .generation_drafts import GenerationDrafts
 from .growth import Chances, Tallies
-from .guarded import DrafterRecord, start_guarded
+from .guarded import DrafterRecord, reads_hidden_states, start_guarded
 from .lossy import LossyVerifier, check_is_allowed, is_lossy
 from .recycling import SuffixStore
 from .verifiers import Match, Verifier
@@ -45,7 +45,9 @@ class Speculation:
         drafters: Propose tokens; by default `ForcedBytes`, `Copying`, `TokenLookup` and a `SuffixStore`.
         verifier: Accepts draft tokens. `Match`, the default, draws exactly the tokens that are drawn without drafts.
         controller: Decides how many draft tokens are read. `Goodput`, the default, maximises tokens per second.
-        branching: Whether to draft trees instead of chains, if the session reads trees.
+        branching: Whether to draft trees instead of chains, if the session reads trees. None: trees if a drafter reads
+            hidden states, as learned ones do, because their second choice is often right, and the verifier is `Match`
+            or another one that takes any draft.
         depth: The largest number of tokens of a draft path.
         width: The number of children drawn at a node, if the verifier accepts several.
         allow_lossy: Whether the verifier may change the distribution of the texts (`TypicalAcceptance`, `Judge`). The
@@ -61,7 +63,7 @@ class Speculation:
         verifier: Verifier | LossyVerifier | None = None,
         controller: Controller | None = None,
         *,
-        branching: bool = False,
+        branching: bool | None = None,
         depth: int = 20,
         width: int = 3,
         allow_lossy: bool = False,
@@ -69,7 +71,7 @@ class Speculation:
         self.drafters: tuple[Drafter, ...] = _drafters(drafters)
         self.verifier: Verifier | LossyVerifier = Match() if verifier is None else verifier
         self.controller: Controller = Goodput() if controller is None else controller
-        self.branching = branching
+        self.branching = _prefers_trees(self) if branching is None else branching
         self.depth = depth
         self.width = width
         self.allow_lossy = allow_lossy
@@ -95,11 +97,12 @@ class Speculation:
         check_is_allowed(self.verifier, allow_lossy=self.allow_lossy)  # it may have been replaced
         return GenerationDrafts(self, model, warns=warns)
 
-    def start_row_drafters(self, start: Start) -> list[RowDrafter]:
-        """Start each drafter on a row."""
+    def start_row_drafters(self, start: Start, *, with_states: bool = True) -> list[RowDrafter]:
+        """Start each drafter on a row. `with_states`: whether the row has hidden states; some drafters need them."""
         return [
             start_guarded(drafter, start, record)
             for drafter, record in zip(self.drafters, self.records, strict=True)
+            if with_states or not reads_hidden_states(drafter)
         ]
 
     def nodes_to_read(
@@ -193,6 +196,16 @@ class Speculation:
 
 def _rows_in_pass(rows: int) -> str:
     return "one text" if rows == 1 else f"{rows} texts in a batch"
+
+
+def _prefers_trees(speculation: Speculation) -> bool:
+    """Return whether a drafter is a learned one, and the verifier takes any tree and reads no hidden states itself."""
+    verifier: Any = speculation.verifier
+    return (
+        getattr(verifier, "drafted", "") == "any"
+        and not hasattr(verifier, "hidden_layers")
+        and any(hasattr(drafter, "hidden_layers") for drafter in speculation.drafters)
+    )
 
 
 def _drafters(given: Any) -> tuple[Drafter, ...]:

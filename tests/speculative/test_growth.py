@@ -54,7 +54,9 @@ def test_what_takes_time_is_not_called_where_little_probability_is_left(reach: f
     cheap, costly = Says(5, chance, computes=False), Says(7, 0.3, computes=True)
     candidates(context, [cheap, costly], Chances(), ())
     assert costly.calls == (reach * (1 - chance) >= 0.25)
-    candidates(context, [costly], Chances(), ())  # where nobody else proposes anything, it decides itself
+    candidates(
+        context, [costly], Chances(), ()
+    )  # where no other drafter proposes anything, it decides itself
     assert costly.calls == 1 + (reach * (1 - chance) >= 0.25)
 
 

@@ -216,6 +216,24 @@ def test_distributions_that_were_learned_are_used_with_drafts() -> None:
         same(plain, found)
 
 
+def test_drafters_that_read_hidden_states_are_left_out() -> None:
+    """Rows of samplers have none. Calls of such a drafter would take time and bring nothing."""
+
+    class ReadsStates(ForcedBytes):
+        hidden_layers: tuple[int, ...] = (1,)
+
+        def start(self, start: Any) -> Any:
+            assert not self.hidden_layers
+            return super().start(start)
+
+    class ReadsNone(ReadsStates):
+        hidden_layers = ()
+
+    for drafters, expected in (([ReadsStates()], []), ([ReadsNone()], [1, 2, 0])):
+        run = _run(Speculation(drafters, controller=Fixed(3)))
+        assert run.propose(_places([(0,)]), 1) == [expected]
+
+
 def test_no_further_than_the_context() -> None:
     for length in (12, 15, 20):
         model = DistributionModel(LETTERS, letters_distribution, context_length=length)

@@ -29,6 +29,7 @@ from structgen.speculative import (
     KSeq,
     LayerSkip,
     LogitNGrams,
+    Match,
     Proposal,
     Recursive,
     Rejection,
@@ -38,9 +39,10 @@ from structgen.speculative import (
     TokenLookup,
     TokenRecycling,
     TriGrams,
+    Verifier,
     speculation_of,
 )
-from structgen.speculative.drafters import Context
+from structgen.speculative.drafters import Context, Drafter
 from tests.inference.toys import random_distribution
 
 from .letters import CONSTRAINT, LETTERS, MODEL, SilentDrafter, generate
@@ -262,3 +264,27 @@ def test_log_probabilities_at_the_end_of_a_budget_are_the_same_with_drafts() -> 
         assert found[True].tokens == found[False].tokens and found[True].finish == found[False].finish
         assert found[True].logprob == pytest.approx(found[False].logprob)
         assert found[True].log_weight == pytest.approx(found[False].log_weight)
+
+
+class ReadsStates(TokenLookup):
+    """Declares that it reads hidden states, and that it gives distributions."""
+
+    hidden_layers = (1,)
+    gives_distributions = True
+
+
+@pytest.mark.parametrize(
+    ("drafters", "verifier", "wanted"),
+    [
+        ((TokenLookup(),), Match(), False),
+        ((TokenLookup(), ReadsStates()), Match(), True),
+        ((ReadsStates(),), Rejection(), False),
+    ],
+    ids=["none reads states", "one reads states", "the verifier takes one token"],
+)
+def test_trees_are_the_default_where_a_drafter_reads_hidden_states(
+    drafters: tuple[Drafter, ...], verifier: Verifier, wanted: bool
+) -> None:
+    assert Speculation(drafters, verifier).branching is wanted
+    for chosen in (False, True):
+        assert Speculation(drafters, verifier, branching=chosen).branching is chosen

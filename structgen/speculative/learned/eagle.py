@@ -34,8 +34,8 @@ from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
 __all__ = ["Eagle", "EagleNetwork", "EagleSizes", "FeatureSampler"]
 
 _MOST_MISSING = 4
-"""The largest number of passes that are computed on the way to a node, because no proposal needed them before: they take
-time, and what the layer says after so many tokens of others, without the model's states, is less often right."""
+"""The largest number of passes that are computed on the way to a node, because no proposal needed them before. So far
+from the model's states the layer is less often right."""
 LARGEST_BLOCK = 16
 """The largest number of tokens that one pass of the layer gives."""
 

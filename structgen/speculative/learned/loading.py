@@ -87,4 +87,4 @@ def speculation_with(path: str | Path, model: Any, *, in_batches: bool = False) 
             hint="A server takes those of the kinds eagle, medusa, hydra and layers.",
         )
     drafter.prepare(model)
-    return Speculation([*Speculation().drafters, drafter])
+    return Speculation([*Speculation().drafters, drafter], branching=False if in_batches else None)
