@@ -189,8 +189,9 @@ class Session(Protocol):
             start: The number of the first token.
 
         Returns:
-            A torch tensor on the model's device, ``[tokens, layers, hidden size]``, in its precision. It is read-only,
-            and valid until the session changes.
+            A torch tensor on the model's device, ``[tokens, layers, hidden size]``, in its precision. While a tree of
+            the row waits for `keep`, the states after its nodes follow. The tensor is read-only. It is valid until the
+            row reads tokens or a tree, or some nodes of its tree are kept.
         """
         raise _unsupported("hidden_states")
 

@@ -49,7 +49,8 @@ class BatchRow:
     holds_draft: bool = False
     """Whether the session still holds the tokens of `tree`."""
     states: Any = None
-    """The hidden states after the tokens that the session holds, those of `tree` included; None if none are known."""
+    """The hidden states after the tokens that the session has read, and after the nodes of `tree`; None if it keeps
+    none."""
     accepted: list[int] = field(default_factory=list)
     """The nodes of `tree` that were drawn."""
     state: _State = "logits"
@@ -104,9 +105,11 @@ class BatchRow:
         try:
             hidden = None
             if self.states is not None:
-                # subtle: the row still counts tokens that were accepted just now as pending.
-                read = self.row.read_count + len(self.accepted)
-                hidden = RowStates(self.states[:read], drafting.hidden_layers)
+                # subtle: the row still counts tokens that were accepted just now as pending, so they are not in
+                # `read_count`. The session keeps them only after this, or forgets them if the draw takes long.
+                hidden = RowStates(
+                    self.states, drafting.hidden_layers, self.row.read_count, tuple(self.accepted)
+                )
             drafting.grow(self.row, hidden, trees=self.reads_trees)
         except Exception:  # subtle: drafts change the time only, so the row goes on without them.
             logger.exception("a drafter failed")

@@ -414,8 +414,7 @@ class ContinuousBatch:
             member.scores = scores[index][read - 1 :] if every else scores[index]
             member.tree, member.holds_draft = trees[index], len(trees[index]) > 0
             member.states = None
-            # Nodes of a tree have no place in the row before `keep`.
-            if member.drafting is not None and keeps_states and not self._must_keep:
+            if member.drafting is not None and keeps_states:
                 member.states = session.hidden_states(index)
             if member.drafting is not None and member.drafting.wants_logits:
                 member.drafting.on_logits(member.row, member.tree, member.scores)

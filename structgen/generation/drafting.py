@@ -35,10 +35,14 @@ class RowStates:
     """The hidden states of one row, after the tokens that the model has read."""
 
     states: Any
-    """A tensor, ``[tokens, layers, hidden size]``, from the first token of the prompt on. It is read-only, and valid
-    until the model reads the row again."""
+    """A tensor, ``[tokens, layers, hidden size]``, from the first token of the prompt on, as `Session.hidden_states`
+    returns it. It is read-only, and valid until the session keeps the path, or reads the row again."""
     layers: tuple[int, ...]
     """The layers."""
+    read: int
+    """The number of tokens whose states are used."""
+    path: tuple[int, ...] = ()
+    """The accepted nodes of the draft that was read after these tokens. In `states` all nodes follow the tokens."""
     session: Session | None = None
     """The session, if it does not change before the next draft is found."""
     row: int = 0
@@ -47,12 +51,12 @@ class RowStates:
     @classmethod
     def of(cls, session: Session, row: int, layers: Sequence[int], count: int) -> RowStates:
         """Return those of a row of a session that keeps `layers`, after its first `count` tokens."""
-        return cls(session.hidden_states(row)[:count], tuple(layers), session, row)
+        return cls(session.hidden_states(row), tuple(layers), count, session=session, row=row)
 
     @property
     def count(self) -> int:
-        """The number of tokens."""
-        return len(self.states)
+        """The number of tokens, accepted nodes included."""
+        return self.read + len(self.path)
 
     def since(self, start: int, layers: Sequence[int]) -> Any:
         """Return the states after the tokens from number `start` on, a tensor ``[tokens, layers, hidden size]``.
@@ -61,7 +65,11 @@ class RowStates:
             start: The number of the first token.
             layers: Some of `self.layers`.
         """
-        states = self.states[start:]
+        if all(node == place for place, node in enumerate(self.path)):
+            states = self.states[start : self.count]
+        else:
+            nodes = self.path[max(0, start - self.read) :]
+            states = self.states[[*range(start, self.read), *(self.read + node for node in nodes)]]
         if tuple(layers) == self.layers:
             return states
         return states[:, [self.layers.index(layer) for layer in layers]]
@@ -170,7 +178,7 @@ class Drafting(Protocol):
 
         Args:
             row: The row.
-            hidden: Its hidden states; None if the session keeps none, or they are not known.
+            hidden: Its hidden states; None if the session keeps none.
             trees: Whether the session reads trees; otherwise chains are returned.
         """
         ...

@@ -44,8 +44,6 @@ class _Undecided:
     run: int
     """The number of tokens before it in the same pass."""
     logits: torch.Tensor
-    states: torch.Tensor | None
-    """The hidden states at its nodes, if they are kept."""
     probes: int = 0
     """The number of embeddings after its nodes."""
 
@@ -171,13 +169,11 @@ class BatchedSession(CachedSession):
         for row, (run, (nodes, parents), ends) in enumerate(zip(tokens, trees, after, strict=True)):
             probes = len(ends) * count
             first, end = longest - len(run) - len(nodes) - probes, longest - probes
-            states = None
             if self._hidden is not None and self._read_states is not None and longest:
-                states = self._read_states[row, first + len(run) : end]
-                self._hidden.append(row, self._read_states[row, first : first + len(run)])
+                self._hidden.append(row, self._read_states[row, first:end])
             self._tokens[row].extend(run)
             self._undecided[row] = _Undecided(
-                list(nodes), list(parents), len(run), logits[row, first:end], states, probes
+                list(nodes), list(parents), len(run), logits[row, first:end], probes
             )
             scores.append(to_numpy(logits[row, first:end]))
             probed.append(to_numpy(logits[row, end:].view(len(ends), count, self._size)))
@@ -198,17 +194,12 @@ class BatchedSession(CachedSession):
                 self._last[row] = tree.logits[last]
             self._array = None
             self._stale.discard(row)
-        if self._hidden is not None and tree.states is not None:
-            self._hidden.append(row, tree.states[list(nodes)])
+        if self._hidden is not None:
+            self._hidden.keep(row, nodes, size)
         if not self._undecided:
             if len(self._tokens) == 1:
                 self._close_up(end - size, list(nodes))
             self._crop_unused()
-
-    def hidden_states(self, row: int, start: int = 0) -> torch.Tensor:
-        """See `Session.hidden_states`."""
-        self._check_decided()
-        return super().hidden_states(row, start)
 
     def early_exit(self, row: int, count: int, layers: int) -> EarlyExit:
         """See `Session.early_exit`."""

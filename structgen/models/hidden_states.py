@@ -2,7 +2,8 @@
 
 Why: learned drafters read them, those of the prompt included.
 What: each row has a buffer that grows with its tokens. What a row forgets is cut off its buffer, so a state belongs to
-the token at its position, however the row was read, cropped, duplicated or batched.
+the token at its position, however the row was read, cropped, duplicated or batched. The states at the nodes of a draft
+tree follow those of the tokens, until `keep` says which nodes become tokens.
 Invariant: after ``append`` the states of a row are those of one forward pass over its tokens, up to rounding.
 Cost: one copy of the states of each pass; memory for each token of a row, ``layers x hidden size`` numbers.
 """
@@ -38,7 +39,8 @@ class HiddenStates:
     def of(self, row: int, start: int = 0) -> torch.Tensor:
         """Return the states after the tokens of a row from number `start` on, ``[tokens, layers, hidden size]``.
 
-        The tensor is valid until the session changes, and must not be written to.
+        Those of the nodes of its tree follow, if there is one. The tensor must not be written to. It is valid until
+        states are appended to this row, or some of its nodes are kept: no other method writes into its memory.
         """
         buffer, length = self._buffers[row], self._lengths[row]
         if buffer is None:
@@ -59,6 +61,13 @@ class HiddenStates:
             buffer = self._buffers[row] = grown
         buffer[length : length + added] = states
         self._lengths[row] = length + added
+
+    def keep(self, row: int, nodes: Sequence[int], count: int) -> None:
+        """Keep the states of these nodes, in ascending order, of the last `count` ones; forget the others of those."""
+        buffer, first = self._buffers[row], self._lengths[row] - count
+        self._lengths[row] = first + len(nodes)
+        if buffer is not None and list(nodes) != list(range(len(nodes))):
+            buffer[first : first + len(nodes)] = buffer[[first + node for node in nodes]]
 
     def crop(self, row: int, n: int) -> None:
         """Forget the states of the last `n` tokens of a row."""

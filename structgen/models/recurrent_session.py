@@ -49,8 +49,6 @@ class _Undecided:
     parents: list[int]
     logits: torch.Tensor
     """The logits after the run and after each node, ``[1 + nodes, size]``."""
-    states: torch.Tensor | None = None
-    """The hidden states at its nodes, if they are kept."""
 
 
 @dataclass
@@ -137,13 +135,14 @@ class RecurrentSession(SeparateSession):
         for row, (run, (nodes, parents)) in enumerate(zip(tokens, trees, strict=True)):
             with self._pass_lock:
                 logits = self._read_tree(row, run, nodes, parents)
-            states = self._tree_states(row, len(run), len(nodes))
+            if run or nodes:
+                self._keep_states(row, len(run) + len(nodes))
             self._tokens[row].extend(run)
             if run:
                 self._stale.discard(row)
                 last[row] = logits[len(run) - 1]
             after = torch.cat([last[row][None], logits[len(run) :]])
-            self._undecided[row] = _Undecided(list(nodes), list(parents), after, states)
+            self._undecided[row] = _Undecided(list(nodes), list(parents), after)
             scores.append(to_numpy(logits))
         self._last, self._array = torch.stack(last), None
         return scores
@@ -161,8 +160,8 @@ class RecurrentSession(SeparateSession):
             run = known.read[:held] if known.read else known.unread
             self._put_back(row, [*run, *kept])
         self._tokens[row].extend(kept)
-        if self._hidden is not None and tree.states is not None:
-            self._hidden.append(row, tree.states[list(nodes)])
+        if self._hidden is not None:
+            self._hidden.keep(row, nodes, len(tree.tokens))
         if nodes:
             with torch.inference_mode():
                 self._last[row] = tree.logits[1 + nodes[-1]]
@@ -279,14 +278,6 @@ class RecurrentSession(SeparateSession):
             inputs["position_ids"] = positions(start, len(run)).to(self._model.device)
         with reading_runs(self._mixers if start and len(run) > 1 else ()):
             return self._forward(torch.tensor([run]), self._caches[row], keep, **inputs)[0]
-
-    def _tree_states(self, row: int, run: int, nodes: int) -> torch.Tensor | None:
-        """Keep the hidden states of a run that was read with a tree; return those of the tree's nodes."""
-        if self._hidden is None or self._read_states is None or not run + nodes:
-            return None
-        read = self._read_states[0]
-        self._hidden.append(row, read[len(read) - run - nodes : len(read) - nodes])
-        return read[len(read) - nodes :]
 
 
 def _copy(cache: Any) -> Any:

@@ -252,7 +252,7 @@ def _check(speculation: Speculation) -> None:
         raise OptionError('a lossy verifier has drafted = "any"')
     if speculation.branching and hasattr(speculation.verifier, "hidden_layers"):
         raise OptionError(
-            f"{type(speculation.verifier).__name__} reads hidden states, which nodes of a tree do not have yet",
+            f"{type(speculation.verifier).__name__} reads the states of sequences, not of nodes of a tree",
             hint="Use branching=False.",
         )
     for name, number in (("depth", speculation.depth), ("width", speculation.width)):

@@ -39,11 +39,15 @@ def plain(name: str, tokens: list[int], layers: Sequence[int]) -> Any:
 
 def assert_states(session: Any, name: str, rows: list[list[int]], layers: Sequence[int]) -> None:
     for row, tokens in enumerate(rows):
-        found, wanted = session.hidden_states(row), plain(name, tokens, layers)
-        assert found.shape == wanted.shape
-        atol = 4 * tolerance(name) * max(1.0, float(wanted.abs().max()) / 4)
-        np.testing.assert_allclose(found, wanted, rtol=4e-3, atol=atol)
+        found = session.hidden_states(row)
+        assert_close(found, name, plain(name, tokens, layers))
         assert torch.equal(session.hidden_states(row, len(tokens) // 2), found[len(tokens) // 2 :])
+
+
+def assert_close(found: Any, name: str, wanted: Any) -> None:
+    assert found.shape == wanted.shape
+    atol = 4 * tolerance(name) * max(1.0, float(wanted.abs().max()) / 4)
+    np.testing.assert_allclose(found, wanted, rtol=4e-3, atol=atol)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -91,10 +95,18 @@ def test_after_any_sequence_of_operations(name: str, seed: int) -> None:
         elif operation == "trees":
             runs, trees = [run(3) for _ in rows], [random_tree(rng, 5) for _ in rows]
             session.append_trees(runs, trees)
-            for row, (new, (nodes, parents)) in enumerate(zip(runs, trees, strict=True)):
-                path = random_path(rng, parents)
-                session.keep(row, path)
+            paths = [random_path(rng, parents) for _, parents in trees]
+            for row, (new, (nodes, _), path) in enumerate(zip(runs, trees, paths, strict=True)):
+                read, found = len(rows[row]) + len(new), session.hidden_states(row)
+                assert len(found) == read + len(nodes)  # those of the nodes follow
                 rows[row] = [*rows[row], *new, *(nodes[node] for node in path)]
+                places = [*range(read), *(read + node for node in path)]
+                assert_close(found[places], name, plain(name, rows[row], layers))
+            for row in rng.permutation(len(rows)):  # a decision about one row changes nothing of another one
+                held = [session.hidden_states(other).clone() for other in range(len(rows)) if other != row]
+                session.keep(int(row), paths[row])
+                for other, before in zip([i for i in range(len(rows)) if i != row], held, strict=True):
+                    assert torch.equal(session.hidden_states(other), before)
         elif operation == "rollback":
             row = int(rng.integers(len(rows)))
             n = min(int(rng.integers(0, 4)), len(rows[row]) - 1)
@@ -125,11 +137,23 @@ def test_sessions_without_layers_say_so() -> None:
         session.hidden_states(0)
 
 
-def test_a_tree_must_be_decided_first() -> None:
-    session: Any = start_session(model("llama"), SIZE, PROMPTS, (1,))
-    session.append_trees([[]] * 3, [([7], [-1])] * 3)
-    with pytest.raises(ModelError, match="keep"):
-        session.hidden_states(0)
+@pytest.mark.parametrize("name", ["llama", "mamba2"])
+def test_states_of_tokens_stay_where_they_are_until_the_row_reads_again(name: str) -> None:
+    """A running batch relies on it: its threads read states while rows are decided, rolled back, and join and leave."""
+    session: Any = start_session(model(name), SIZE, PROMPTS, (1,))
+    session.append_trees([[7]] * 3, [([9, 8, 7], [-1, -1, 1])] * 3)
+    held = [session.hidden_states(row) for row in range(3)]
+    before = [states.clone() for states in held]
+    session.keep(1, [])
+    session.keep(0, [1, 2])
+    session.keep(2, [])
+    session.rollback(1, 2)
+    session.append_scored([[6, 5], [], []])
+    session.join(start_session(model(name), SIZE, [[4, 5]], (1,)))
+    session.select([1, 2, 3])
+    session.append_scored([[], [], [9]])
+    for row in (1, 2):
+        assert torch.equal(held[row], before[row])
 
 
 class Wrapped(HuggingFaceModel):
