@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
     from structgen.models.hugging_face import HuggingFaceModel
 
-__all__ = ["Features", "as_half", "compute_features", "load_features"]
+__all__ = ["LONGEST", "Features", "as_half", "compute_features", "load_features"]
 
+LONGEST = 384
+"""The largest number of tokens of a text that is trained on, if nothing else is said."""
 _STATES, _INDEX, _LAYERS = "states", "index.npz", "layers.json"
 _MOST_BATCH_TOKENS = 4096
 _LARGEST = 65_504.0
@@ -45,7 +47,7 @@ class Features:
 
     layers: tuple[int, ...]
     states: NDArray[np.float16]
-    """Of all tokens, ``[tokens, layers, hidden size]``; a mapped file."""
+    """Of all tokens, ``[tokens, layers, hidden size]``; a mapped file. Those of a corpus have no layers."""
     tokens: NDArray[np.int32]
     offsets: NDArray[np.int64]
     answers: NDArray[np.int64]
@@ -70,7 +72,7 @@ def compute_features(
     layers: Sequence[int],
     *,
     most_bytes: int,
-    longest: int = 384,
+    longest: int = LONGEST,
     progress: bool = False,
 ) -> Features:
     """Compute the states of texts, or read them from the directory if they are there.

@@ -126,7 +126,8 @@ class Training:
     Args:
         network: The network, whose parameters change.
         outputs: Its outputs for whole texts.
-        features: The texts. Their last layer is the one that the model's output layer reads.
+        features: The texts. Their last layer is the one that the model's output layer reads. A loss that compares with
+            the tokens of texts alone needs no layers.
         used: The layers that the network reads.
         embeddings: The model's embeddings, ``[vocabulary.size, hidden]``.
         output_rows: The rows of the model's output layer for `token_ids`, ``[tokens, hidden]``.
@@ -303,10 +304,11 @@ class Training:
                 step = index if index < steps else 0
                 chosen = positions[step].nonzero(as_tuple=True)
                 logits = output[chosen] @ rows.T
-                with torch.no_grad():
-                    last = states[:, step + 1 : step + 1 + count, -1]
-                    target = last[chosen] @ rows.T
-                    text = tokens[:, step + 2 : step + 2 + count][chosen]
+                text = tokens[:, step + 2 : step + 2 + count][chosen]
+                target = None
+                if self._compare.needs_target:
+                    with torch.no_grad():
+                        target = states[:, step + 1 : step + 1 + count, -1][chosen] @ rows.T
                 mask = None
                 if allowed is not None:
                     mask = allowed[:, step + 2 : step + 2 + count][chosen][:, sampled]
