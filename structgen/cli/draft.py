@@ -10,7 +10,8 @@ from structgen.extras import needed
 
 from .draft_evaluate import add_evaluate
 from .draft_heads import add_train_acceptance, add_train_judge
-from .draft_inputs import add_model, add_texts, directory_of, features_of, model_of
+from .draft_inputs import add_model, add_texts, directory_of, features_of, model_of, outcome
+from .draft_presets import add_preset, check_corpora, kind_of, read_corpora, train_preset
 from .parsing import Commands
 
 __all__ = ["add_command"]
@@ -56,9 +57,9 @@ def _add_train(actions: Any) -> None:
     add("weights", type=Path, help="the file that is written")
     add_model(parser)
     add_texts(parser, tokens=400_000, seed=0)
+    add_preset(parser)
     add(
         "--kind",
-        default="eagle",
         choices=("eagle", "medusa", "hydra", "kangaroo", "prompt-tokens", "layers"),
         help="the kind of drafter (eagle)",
     )
@@ -144,9 +145,9 @@ def _train(arguments: argparse.Namespace) -> int:
         from structgen.draft_training.training import TrainingOptions
         from structgen.speculative.learned import load_weights, save_weights
 
-    rate = arguments.learning_rate
+    kind, rate = kind_of(arguments), arguments.learning_rate
     if rate is None:
-        rate = _LEARNING_RATES.get(arguments.kind, 1e-3)
+        rate = _LEARNING_RATES.get(kind, 1e-3)
     options = TrainingOptions(
         epochs=arguments.epochs,
         minutes=arguments.minutes,
@@ -170,24 +171,24 @@ def _train(arguments: argparse.Namespace) -> int:
         glancing=arguments.glancing,
     )
     exits = tuple(arguments.exits)
-    recipe = Recipe(arguments.kind, arguments.vocabulary, options=options, eagle=eagle, exits=exits, **before)
+    recipe = Recipe(kind, arguments.vocabulary, options=options, eagle=eagle, exits=exits, **before)
+    check_corpora(arguments)
     directory = directory_of(arguments, arguments.weights)
     model = model_of(arguments)
+    corpora = read_corpora(model, arguments)
     features = features_of(model, arguments, arguments.weights)
-    if arguments.kind == "prompt-tokens":  # gradients need the weights as they are
+    if kind == "prompt-tokens":  # gradients need the weights as they are
         model = None
         model = model_of(arguments, pack=False)
     save = directory / f"{arguments.weights.stem}.training.pt"
-    weights, training = train_drafter(
-        model, features, recipe, save=save, resume=True, progress=not arguments.quiet
-    )
+    if arguments.preset is not None:
+        weights, training = train_preset(model, corpora, features, recipe, arguments, save)
+    else:
+        weights, training = train_drafter(
+            model, features, recipe, save=save, resume=True, progress=not arguments.quiet
+        )
     save_weights(weights, arguments.weights)
-    last = training.best
-    print(
-        f"{arguments.weights}: {_size(arguments.weights)}; on {training.held_out} texts that were "
-        f"set apart, the first token is right in {last.right[0]:.0%}, and a draft of {len(last.right)} gives "
-        f"{last.tokens_per_pass:.2f} tokens a pass"
-    )
+    print(f"{arguments.weights}: {_size(arguments.weights)}; {outcome(training)}")
     return 0
 
 
