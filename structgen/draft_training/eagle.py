@@ -190,9 +190,9 @@ class EagleTraining(Training):
         shape = outputs[0].shape[:2]
         sampled = self._sampled(self._tokens)
         wrong = torch.zeros(shape, dtype=torch.long)
-        rows = self._rows[sampled]
+        rows = self._rows.select(sampled)
         for step, output in enumerate(outputs[:width]):
-            best = (network.predicted(output) @ rows.T).argmax(-1).cpu()
+            best = rows(network.predicted(output)).argmax(-1).cpu()
             text = self._tokens[:, step + 2 : step + 2 + shape[1]].cpu()
             wrong += self._drafted[sampled][best] != text
         share = self.eagle.glancing * (1 - (1 - _LAST_GLANCING) * min(1.0, self._done))

@@ -102,6 +102,6 @@ def guesses_in_texts(
                     ahead,
                     guessed,
                     there,
-                    there @ rows.T,
+                    rows(there),
                     None if mask is None else torch.from_numpy(mask[guessed]).to(there.device),
                 )

@@ -28,6 +28,7 @@ from structgen.speculative.learned.parts import transformers_model
 from .batches import Batch, padded_batch
 from .features import Features, as_half
 from .masks import TextMasks
+from .output_rows import OutputRows
 
 if TYPE_CHECKING:
     from structgen.matcher import Matcher
@@ -55,7 +56,7 @@ class OnPolicy:
     features: Features
     masks: TextMasks
     embeddings: torch.Tensor
-    rows: torch.Tensor
+    rows: OutputRows
     token_ids: NDArray[np.int64]
     seed: int = 0
 
@@ -111,7 +112,7 @@ class OnPolicy:
 def draw_answers(
     network: NestedNetwork,
     embeddings: torch.Tensor,
-    rows: torch.Tensor,
+    rows: OutputRows,
     token_ids: NDArray[np.int64],
     prompts: Sequence[Sequence[int]],
     uniforms: NDArray[np.float64],
@@ -125,7 +126,7 @@ def draw_answers(
     Args:
         network: The draft model.
         embeddings: The embeddings of all tokens, ``[tokens, hidden]``.
-        rows: The output rows of `token_ids`, ``[token_ids, hidden]``.
+        rows: The output rows of `token_ids`.
         token_ids: The tokens that may be drawn.
         prompts: The tokens before each answer; at least one.
         uniforms: A number from 0 to 1 for each token, by which it is drawn, ``[prompts, tokens]``.
@@ -144,7 +145,7 @@ def draw_answers(
     with torch.no_grad():
         reader = _Reader(network, embeddings, prompts)
         for step in range(max(most, default=0)):
-            logits = (reader.last @ rows.T).double().cpu().numpy()
+            logits = rows(reader.last).double().cpu().numpy()
             drawn = [0] * len(prompts)
             for row in sorted(running):
                 matcher = matchers[row]

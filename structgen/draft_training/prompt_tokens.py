@@ -21,6 +21,7 @@ from torch import nn
 from structgen.errors import ModelError
 from structgen.models.caches import memory_of, reads_trees
 from structgen.models.packed import PackedLinear
+from structgen.speculative.learned.output_layers import logit_map_of
 from structgen.speculative.learned.prompt_tokens import PromptTokensNetwork
 
 from .training import Training
@@ -107,7 +108,7 @@ def prompt_token_logits(
     ends = torch.tensor(positions, device=tokens.device)[None]
     states = prompt_token_states(model, tokens[None], ends, embeddings)[0]
     logits: torch.Tensor = model.get_output_embeddings()(states)
-    return logits
+    return logit_map_of(model)(logits)
 
 
 class PromptTokenTraining(Training):

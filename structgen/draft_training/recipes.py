@@ -25,7 +25,8 @@ from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork
 from structgen.speculative.learned.kangaroo import KangarooNetwork, KangarooSizes
 from structgen.speculative.learned.layers import LayerSizes
 from structgen.speculative.learned.nested_layers import NestedNetwork, NestedSizes
-from structgen.speculative.learned.parts import output_weight, transformers_model
+from structgen.speculative.learned.output_layers import logit_map_of, output_rows
+from structgen.speculative.learned.parts import transformers_model
 from structgen.speculative.learned.prompt_tokens import PromptTokens, PromptTokenSizes, PromptTokensNetwork
 from structgen.speculative.learned.shipped_weights import base_of
 
@@ -37,6 +38,7 @@ from .heads import head_outputs
 from .masks import TextMasks
 from .nesting import nested_outputs
 from .on_policy import OnPolicy
+from .output_rows import OutputRows
 from .prompt_tokens import PromptTokenTraining
 from .training import Outputs, Training, TrainingOptions, most_frequent_tokens
 
@@ -284,9 +286,14 @@ def outputs_of(kind: str) -> Outputs:
     return KINDS[kind][1]
 
 
-def frozen_rows(model: HuggingFaceModel, ids: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the model's embeddings and its output rows for these tokens, in float32."""
+def frozen_rows(model: HuggingFaceModel, ids: NDArray[np.int64]) -> tuple[torch.Tensor, OutputRows]:
+    """Return the model's embeddings and its output rows for these tokens, in float32.
+
+    Raises:
+        ModelError: The model's logits do not follow from its states by its output layer, a scale and a bound.
+    """
     whole = transformers_model(model)
     embeddings = whole.get_input_embeddings().weight.detach().float()
-    rows = output_weight(whole)
-    return embeddings, rows[torch.from_numpy(ids).to(rows.device)].float()
+    layer = output_rows(whole, ids)
+    bias = None if layer.bias is None else layer.bias.detach().float()
+    return embeddings, OutputRows(layer.weight.detach().float(), bias, logit_map_of(whole))

@@ -2,9 +2,10 @@
 
 What: each step reads a batch of texts, lets the network predict one, two, three, ... tokens ahead of every position of
 an answer (`outputs`), and compares its distributions with those of the model, which follow from the model's own states.
-The distributions cover a sample of the trimmed vocabulary, another one for each step: the tokens of the batch and
-random ones. The output rows are the model's own and do not change, so what is learned holds for all tokens, and a step
-takes half the time. A part of the texts is set apart: the best weights on them are returned.
+A bias, a scale and a bound of the model's logits apply to both, as they do when the drafter is used. The
+distributions cover a sample of the trimmed vocabulary, another one for each step: the tokens of the batch and random
+ones. The output rows are the model's own and do not change, so what is learned holds for all tokens, and a step takes
+half the time. A part of the texts is set apart: the best weights on them are returned.
 Invariant: the result depends on the seed, the texts and the options only (up to the rounding of the machine), unless
 the minutes end first: the learning rate falls with the larger share of steps and minutes. State is saved at each
 validation, and a resumed training goes on from there. Numbers that are not finite end it with an error, and
@@ -38,6 +39,7 @@ from .features import Features
 from .losses import loss_named
 from .masks import TextMasks
 from .on_policy import OnPolicy
+from .output_rows import OutputRows
 from .selection import select
 
 __all__ = ["Outputs", "Training", "TrainingOptions", "Validation", "most_frequent_tokens"]
@@ -130,7 +132,7 @@ class Training:
             the tokens of texts alone needs no layers.
         used: The layers that the network reads.
         embeddings: The model's embeddings, ``[vocabulary.size, hidden]``.
-        output_rows: The rows of the model's output layer for `token_ids`, ``[tokens, hidden]``.
+        output_rows: The rows of the model's output layer for `token_ids`.
         token_ids: The tokens that may be drafted.
         options: How it is trained.
         masks: The masks of texts that obey a constraint.
@@ -145,7 +147,7 @@ class Training:
     features: Features
     used: Sequence[int]
     embeddings: torch.Tensor
-    output_rows: torch.Tensor
+    output_rows: OutputRows
     token_ids: NDArray[np.int64]
     options: TrainingOptions = field(default_factory=TrainingOptions)
     masks: TextMasks | None = None
@@ -290,7 +292,7 @@ class Training:
             return loss, np.zeros((steps, 0), dtype=bool)
         positions = self._positions(tokens, answers, count, is_validation=counts)
         sampled = torch.arange(len(self._rows)) if counts else self._sampled(tokens)
-        rows, places = self._rows[sampled], torch.full((len(self._embeddings),), -1)
+        rows, places = self._rows.select(sampled), torch.full((len(self._embeddings),), -1)
         places[self._drafted[sampled]] = torch.arange(len(sampled))
         places = places.to(self._device)
         with torch.autocast(self._device.type, torch.bfloat16):
@@ -303,12 +305,12 @@ class Training:
             for index, output in enumerate(outputs):
                 step = index if index < steps else 0
                 chosen = positions[step].nonzero(as_tuple=True)
-                logits = output[chosen] @ rows.T
+                logits = rows(output[chosen])
                 text = tokens[:, step + 2 : step + 2 + count][chosen]
                 target = None
                 if self._compare.needs_target:
                     with torch.no_grad():
-                        target = states[:, step + 1 : step + 1 + count, -1][chosen] @ rows.T
+                        target = rows(states[:, step + 1 : step + 1 + count, -1][chosen])
                 mask = None
                 if allowed is not None:
                     mask = allowed[:, step + 2 : step + 2 + count][chosen][:, sampled]
@@ -319,7 +321,7 @@ class Training:
                 }
                 if known:
                     with torch.no_grad():
-                        before = self._compare.per_position(known[index][chosen] @ rows.T, **compared)
+                        before = self._compare.per_position(rows(known[index][chosen]), **compared)
                         now = self._compare.per_position(logits, **compared)
                     compared["weights"] = select(now, before, share=self.options.selected)
                 weight = self.options.decay**step

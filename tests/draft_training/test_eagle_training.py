@@ -228,7 +228,7 @@ def test_slots_that_glance_are_a_share_of_the_wrong_guesses(tmp_path: Path) -> N
     _, training = train_drafter(model, features, Recipe("eagle", 64, options=short, eagle=eagle))
     assert isinstance(training, EagleTraining)
     # All logits are equal, so that the guess is the first of the drafter's tokens.
-    outputs = [torch.zeros(40, 50, training.output_rows.shape[1], dtype=torch.bfloat16)] * 3
+    outputs = [torch.zeros(40, 50, training.output_rows.weight.shape[1], dtype=torch.bfloat16)] * 3
     training._tokens = torch.full((40, 60), int(training.token_ids[-1]))
     for done, share in ((0.0, 0.5), (0.5, 0.3125), (1.0, 0.125)):
         training._done = done

@@ -29,6 +29,7 @@ from structgen.speculative import Fixed, Speculation  # noqa: E402
 from structgen.speculative.learned import DraftWeights, load_drafter, save_weights  # noqa: E402
 from structgen.speculative.learned.layers import LayerSizes  # noqa: E402
 from structgen.speculative.learned.nested_layers import NestedNetwork  # noqa: E402
+from structgen.speculative.learned.output_layers import LogitMap  # noqa: E402
 from tests.draft_training.test_training import OPTIONS, Tiny, some_texts  # noqa: E402
 from tests.models.tiny import SIZE  # noqa: E402
 from tests.speculative.deep_models import DeepModel  # noqa: E402
@@ -133,7 +134,7 @@ def test_guesses_are_those_of_the_last_exit(tmp_path: Path) -> None:
     assert [each.ahead for each in found] == [0, 1, 2]
     tokens = [*texts[0].prompt, *texts[0].answer]
     with torch.no_grad():
-        last = network(embeddings[tokens][None])[-1][0] @ rows.T
+        last = network(embeddings[tokens][None])[-1][0] @ rows.weight.T
     for each in found:
         assert each.positions.tolist() == list(range(max(3, each.ahead + 2), len(tokens) - 2 + each.ahead))
         torch.testing.assert_close(each.logits, last[each.positions - 1], rtol=1e-4, atol=1e-4)
@@ -144,6 +145,8 @@ def drawn(
 ) -> Any:
     ids = np.arange(1, SIZE)
     embeddings, rows = frozen_rows(model, ids)
+    bias = torch.linspace(-0.2, 0.2, len(ids))
+    rows = dataclasses.replace(rows, bias=bias, logit_map=LogitMap(4.0, 3.0))
     uniforms = np.random.default_rng(4).random((len(prompts), max(most)))
     answers, masks = draw_answers(
         network,
@@ -160,7 +163,10 @@ def drawn(
 
 
 def test_on_policy_texts_are_the_draft_models_own_draws() -> None:
-    """Each token is the one that its number draws from the distribution of a plain pass, and obeys the mask."""
+    """Each token is the one that its number draws from the distribution of a plain pass, and obeys the mask.
+
+    The logits are scaled and bounded, and have a bias.
+    """
     model = Deep()
     network = first_layers(model, LAYER, (1, 2))
     prompts = [[5, 6, 7, 8, 9], [11], [12, 13, 14], [5, 6]]
@@ -175,7 +181,8 @@ def test_on_policy_texts_are_the_draft_models_own_draws() -> None:
         for place, token in enumerate(answer):
             tokens = [*prompt, *answer[:place]]
             with torch.no_grad():
-                logits = (network(embeddings[tokens][None])[-1][0, -1] @ rows.T).double().numpy()
+                logits = (network(embeddings[tokens][None])[-1][0, -1] @ rows.weight.T).double().numpy()
+            logits = 3.0 * np.tanh(4.0 * (logits + rows.bias.double().numpy()) / 3.0)
             if matcher is not None:
                 assert masks[row][place].tolist() == [matcher.accepts([int(i)]) == 1 for i in ids]
                 logits[~masks[row][place]] = -np.inf
