@@ -80,11 +80,7 @@ def features_of(model: Any, arguments: argparse.Namespace, written: Path) -> Fea
         lambda first: requests_of(model, arguments, first),
         directory / "texts.jsonl",
         tokens=arguments.tokens,
-        origin={
-            "model": arguments.model,
-            "prompts": _content(arguments.prompts),
-            "records": arguments.records,
-        },
+        origin=_origin(arguments),
         seed=arguments.seed,
         progress=shown,
     )
@@ -120,6 +116,16 @@ def outcome(training: Training) -> str:
         f"on {training.held_out} texts that were set apart, the first token is right in {last.right[0]:.0%}, and a "
         f"draft of {len(last.right)} gives {last.tokens_per_pass:.2f} tokens a pass"
     )
+
+
+def _origin(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what texts must have in common so that a collection goes on."""
+    from structgen.draft_training.requests import WRITTEN_ORDER
+
+    origin = {"model": arguments.model, "prompts": _content(arguments.prompts)}
+    if arguments.prompts is not None:
+        return origin
+    return {**origin, "records": arguments.records, "order": WRITTEN_ORDER}
 
 
 def _content(prompts: Path | None) -> str | None:

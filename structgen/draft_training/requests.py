@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from structgen.constraints.base import Constraint
     from structgen.protocols import LanguageModel
 
-__all__ = ["RECORDS", "constraint_of", "requests_of_file", "written_requests"]
+__all__ = ["RECORDS", "WRITTEN_ORDER", "constraint_of", "requests_of_file", "written_requests"]
 
 _KEYS = ("schema", "regex", "choice", "grammar", "lark")
 _NAMES = {
@@ -113,8 +113,13 @@ _CODE_STARTS = (
     "Write a short Python function that",
 )  # fmt: skip
 _ONLY_CODE = " Answer with code only."
+_CODE_EVERY = 4
+"""Of so many batches that are not for records, the last is for code."""
 RECORDS = 0.2
 """The share of requests that request a record as JSON, if nothing else is said."""
+WRITTEN_ORDER = 2
+"""Counts up whenever the requests of `written_requests` change for the same arguments. A collection that started with
+other requests does not go on with these."""
 _PLACE = "\N{MIDDLE DOT}"
 _MOST_ASKED = 48
 """The largest number of tokens of a prompt."""
@@ -127,8 +132,12 @@ def written_requests(
 ) -> Iterator[Request]:
     """Yield requests that the model writes itself: it continues the beginning of a user's turn.
 
-    A quarter of them begin like requests for code. A model without a chat template continues the beginnings as texts.
-    Another `first` gives other requests: a collection that goes on gives the number of texts that it has.
+    A batch of requests for records comes whenever the share of records, counted over the requests and not over the
+    batches, is not above `records` with it. It gives `batch` requests, while other batches lose prompts that do not
+    end. Of the other batches each fourth begins like requests for code, so code has less than a quarter of the other
+    requests where such prompts end less often. A model without a chat template continues the beginnings as texts.
+    Another `first` gives other requests: a collection that goes on gives the number of texts that it has. These are
+    then counted as if the shares had held until there.
 
     Args:
         model: The model.
@@ -138,7 +147,7 @@ def written_requests(
         records: The share of requests for a record as JSON, see `record_requests`.
 
     Raises:
-        ModelError: The model writes no prompts.
+        ModelError: The model writes no prompts. With a share of records below 1 there are then no more records either.
     """
     check_number("records", records)
     head, tail = _turn(model)
@@ -146,12 +155,17 @@ def written_requests(
     seen: set[tuple[int, ...]] = set()
     rng = np.random.default_rng((seed, first))
     number, fruitless = first, 0
+    recorded = int(records * first / batch) * batch
+    others = first - recorded
+    plain = others // batch
     while fruitless < _MOST_FRUITLESS:
-        if int((number + 1) * records) > int(number * records):
+        if recorded + batch <= records * (recorded + others + batch):
+            recorded += batch
             yield from record_requests(model, batch, (seed, number, 2))
             number += 1
             continue
-        is_code = number % 4 == 3
+        is_code = plain % _CODE_EVERY == _CODE_EVERY - 1
+        plain += 1
         starts = [str(rng.choice(_CODE_STARTS if is_code else beginnings)) for _ in range(batch)]
         openings = [
             [*head, *(model.vocabulary.encode(start.encode()) or [])] if start else list(head)
@@ -169,6 +183,7 @@ def written_requests(
                 continue
             seen.add(question)
             fruitless = 0
+            others += 1
             more: list[int] = []
             if is_code and rng.random() < 0.6:
                 more = list(model.vocabulary.encode(_ONLY_CODE.encode()) or [])

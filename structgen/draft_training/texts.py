@@ -180,9 +180,15 @@ def _check_origin(path: Path, origin: dict[str, Any]) -> None:
     beside = path.with_name(path.stem + ".origin.json")
     try:
         if path.exists() and beside.exists():
-            if json.loads(beside.read_text("utf-8")) != origin:
+            known = json.loads(beside.read_text("utf-8"))
+            if known != origin:
+                before = known if isinstance(known, dict) else {}
+                differing = [
+                    name for name in sorted({*before, *origin}) if before.get(name) != origin.get(name)
+                ]
                 raise ModelError(
-                    f"{path} has texts of another model, seed or list of prompts",
+                    f"{path} has texts of another model, seed or list of prompts, or of another version "
+                    f"(different: {', '.join(differing)})",
                     hint="Name another directory, or remove the file.",
                 )
             return

@@ -41,12 +41,12 @@ def test_each_request_shows_a_text_of_the_model_and_has_a_schema_of_its_own(mode
         assert again is not None and again.lower() == request.constraint.lower()
 
 
-def test_a_share_of_requests_requests_records(model: Any) -> None:
-    """The first layers alone never end a prompt of their own."""
-    asked = list(itertools.islice(written_requests(model, seed=5, batch=2, records=0.25), 4))
+def test_all_requests_may_request_records(model: Any) -> None:
+    """The first layers alone never end a prompt of their own, so nothing else can be requested."""
+    asked = list(itertools.islice(written_requests(model, seed=5, batch=2, records=1.0), 4))
     assert [request.kind for request in asked] == ["JSON"] * 4
     assert asked[0].prompt != asked[2].prompt
     with pytest.raises(ModelError, match="has written no prompt"):
-        next(written_requests(model, seed=5, batch=2, records=0.0))
+        next(written_requests(model, seed=5, batch=2, records=0.25))
     with pytest.raises(OptionError, match="records is 1.5"):
         next(written_requests(model, records=1.5))
