@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -87,7 +87,8 @@ def compute_features(
         progress: Whether to show a progress bar.
 
     Raises:
-        ModelError: The directory cannot be written, or has the states of another model, other layers or other texts.
+        ModelError: The directory cannot be written, or has the states of another model, other layers or other texts; or
+            a text has a token that the model does not have.
         OptionError: There is no text, or no room for one.
     """
     about = {
@@ -95,6 +96,7 @@ def compute_features(
         "model": str(getattr(model.model, "name_or_path", "")),
         "layers": list(layers),
     }
+    _check_tokens(model, texts)
     chosen = _within(model, texts, layers, most_bytes, longest)
     if (directory / _INDEX).exists():
         known = load_features(directory)
@@ -103,8 +105,8 @@ def compute_features(
                 f"{directory} has the states of another model or of other layers",
                 hint="Name another directory, or remove it.",
             )
-        wanted = np.concatenate([_tokens(text, longest) for text in chosen])
-        if not np.array_equal(known.tokens, wanted):
+        wanted = _described(chosen, longest)
+        if not all(np.array_equal(getattr(known, name), array) for name, array in wanted.items()):
             raise ModelError(
                 f"{directory} has the states of other texts", hint="Name another directory, or remove it."
             )
@@ -148,6 +150,18 @@ def _tokens(text: Text, longest: int) -> NDArray[np.int32]:
 
 def _hidden_size(model: HuggingFaceModel) -> int:
     return int(model.model.config.get_text_config().hidden_size)
+
+
+def _check_tokens(model: HuggingFaceModel, texts: Sequence[Text]) -> None:
+    """Raise `ModelError` if a text has a token that the model has no embedding of."""
+    size = len(model.model.get_input_embeddings().weight)
+    for number, text in enumerate(texts, 1):
+        largest = max((*text.prompt, *text.answer))
+        if largest >= size:
+            raise ModelError(
+                f"text {number} has the token {largest}, and the model's tokens end at {size - 1}",
+                hint="Use texts that this model has written.",
+            )
 
 
 def _within(
@@ -227,22 +241,26 @@ def _batches(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
     return batches
 
 
-def _write_index(directory: Path, texts: Sequence[Text], longest: int) -> None:
+def _described(texts: Sequence[Text], longest: int) -> dict[str, NDArray[Any]]:
+    """Return what the index has about texts, by the names of `Features`."""
     tokens = [_tokens(text, longest) for text in texts]
-    states_bytes = (directory / _STATES).stat().st_size
-    layers = len(json.loads((directory / _LAYERS).read_text("utf-8"))["layers"])
-    count = sum(map(len, tokens))
-    made = directory / "index.writing.npz"
-    np.savez(
-        made,
-        tokens=np.concatenate(tokens),
-        offsets=np.concatenate([[0], np.cumsum([len(each) for each in tokens])]).astype(np.int64),
-        answers=np.array([len(text.prompt) for text in texts], dtype=np.int64),
-        kinds=np.array([text.kind for text in texts]),
-        temperatures=np.array([text.temperature for text in texts]),
-        constraints=np.array(
+    return {
+        "tokens": np.concatenate(tokens),
+        "offsets": np.concatenate([[0], np.cumsum([len(each) for each in tokens])]).astype(np.int64),
+        "answers": np.array([len(text.prompt) for text in texts], dtype=np.int64),
+        "kinds": np.array([text.kind for text in texts]),
+        "temperatures": np.array([text.temperature for text in texts]),
+        "constraints": np.array(
             ["" if text.constraint is None else json.dumps(text.constraint) for text in texts]
         ),
-        hidden=np.array(states_bytes // (2 * layers * count)),
-    )
+    }
+
+
+def _write_index(directory: Path, texts: Sequence[Text], longest: int) -> None:
+    described = _described(texts, longest)
+    states_bytes = (directory / _STATES).stat().st_size
+    layers = len(json.loads((directory / _LAYERS).read_text("utf-8"))["layers"])
+    made = directory / "index.writing.npz"
+    hidden = np.array(states_bytes // (2 * layers * len(described["tokens"])))
+    np.savez(made, allow_pickle=False, hidden=hidden, **described)
     os.replace(made, directory / _INDEX)

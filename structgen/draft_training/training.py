@@ -85,6 +85,7 @@ class TrainingOptions:
         for name, value in asdict(self).items():
             if name not in ("seed", "loss", "on_policy") and not value > 0:
                 raise OptionError(f"{name} is {value!r:.40}; it must be above 0")
+        check_number("epochs", self.epochs, high=1e6)
         loss_named(self.loss)
         check_number("selected", self.selected)
         check_number("on_policy", self.on_policy)
@@ -164,7 +165,15 @@ class Training:
         apart = max(1, round(self.options.held_out * len(texts)))
         if apart >= len(texts):
             raise OptionError(f"{len(texts)} texts are too few to set some apart")
-        self._apart, self._texts = texts[:apart], texts[apart:]
+        measurable = texts[[self._is_long_enough(text) for text in texts]]
+        if len(measurable) < 2:
+            raise OptionError(
+                f"the texts are too short: {len(measurable)} of {len(texts)} have an answer from which "
+                f"{self.options.steps_ahead} steps ahead can be learned, and one must be set apart",
+                hint="Collect texts with longer answers, or set fewer steps ahead.",
+            )
+        self._apart = measurable[: min(apart, len(measurable) - 1)]
+        self._texts = texts[~np.isin(texts, self._apart)]
         self._columns = [self.features.layers.index(layer) for layer in self.used]
         self._rows = self.output_rows.to(torch.bfloat16)
         self._embeddings = self.embeddings.to(torch.bfloat16)
@@ -181,7 +190,11 @@ class Training:
             raise OptionError("nothing is given that makes on-policy batches")
 
     def run(self, *, progress: bool = False, resume: bool = False) -> dict[str, torch.Tensor]:
-        """Train; return the best weights."""
+        """Train; return the best weights.
+
+        Raises:
+            ModelError: A number is not finite, or the state cannot be written or is not one of this training.
+        """
         if resume:
             self._resume()
         per_epoch = len(self._batches(0))
@@ -264,6 +277,11 @@ class Training:
 
     def _validate(self) -> None:
         """Measure the texts that are set apart; keep the weights if they are the best so far."""
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in self.network.state_dict().values()):
+            raise ModelError(
+                f"the weights are not finite after {self._step} steps of training",
+                hint="Use a smaller learning rate.",
+            )
         size = self.options.batch
         order = sorted(self._apart, key=self.features.length)
         total, count, right = 0.0, 0, np.zeros(self.options.steps_ahead)
@@ -364,6 +382,11 @@ class Training:
         """
         return 0.0
 
+    def _is_long_enough(self, text: int) -> bool:
+        """Return whether a text has a position at which validations compare all steps."""
+        length, answer = self.features.length(text), int(self.features.answers[text])
+        return length - max(2, answer) >= self.options.steps_ahead
+
     def _sampled(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return the places in `token_ids` over which distributions are compared: those of the batch, and others."""
         most = self.options.sampled_tokens
@@ -441,18 +464,22 @@ class Training:
             if about == self._about():
                 self.network.load_state_dict(state["network"])
                 self._optimizer.load_state_dict(state["optimizer"])
+            best, step, since_best, seconds = (
+                state[name] for name in ("best", "step", "since_best", "seconds")
+            )
+            validations = [(number, Validation(**found)) for number, found in state["validations"]]
         except Exception as error:
             raise ModelError(
-                f"{self.save} is not the state of this training: {error}", hint="Remove it to start again."
+                f"{self.save} is not the state of this training: {error!r:.300}",
+                hint="Remove it to start again.",
             ) from error
         if about != self._about():
             raise ModelError(
                 f"{self.save} is the state of a training with other options or other texts",
                 hint="Remove it to start again, or name another file for the weights.",
             )
-        self._best, self._step = state["best"], state["step"]
-        self._since_best, self.seconds = state["since_best"], state["seconds"]
-        self.validations = [(step, Validation(**found)) for step, found in state["validations"]]
+        self._best, self._step, self._since_best = best, step, since_best
+        self.seconds, self.validations = seconds, validations
 
 
 def _hash(network: nn.Module) -> str:

@@ -19,7 +19,7 @@ from structgen.draft_training.features import compute_features, load_features  #
 from structgen.draft_training.masks import TextMasks  # noqa: E402
 from structgen.draft_training.recipes import Recipe, layers_read, train_drafter  # noqa: E402
 from structgen.draft_training.texts import Request, Text, collect_texts, read_texts  # noqa: E402
-from structgen.draft_training.training import TrainingOptions, most_frequent_tokens  # noqa: E402
+from structgen.draft_training.training import Training, TrainingOptions, most_frequent_tokens  # noqa: E402
 from structgen.errors import ModelError, OptionError, VocabularyMismatch  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.models.hugging_face import HuggingFaceModel  # noqa: E402
@@ -102,6 +102,19 @@ def test_states_are_kept_within_a_budget_and_not_mixed_up(tmp_path: Path) -> Non
         compute_features(model, texts, tmp_path / "few", (0, 2), most_bytes=40 * per_token)
     with pytest.raises(ModelError, match="other texts"):
         compute_features(model, texts[1:], tmp_path / "few", (1, 2), most_bytes=40 * per_token)
+    fields: list[dict[str, Any]] = [
+        {"constraint": {"regex": "a"}},
+        {"prompt": [3, 4], "answer": [int(texts[0].prompt[2]), *texts[0].answer]},
+        {"temperature": 0.7},
+    ]
+    for changed in fields:
+        others = [dataclasses.replace(texts[0], **changed), *texts[1:]]
+        with pytest.raises(ModelError, match="other texts"):
+            compute_features(model, others, tmp_path / "few", (1, 2), most_bytes=40 * per_token)
+    for token in (SIZE, 1 << 40):
+        beyond = [*texts, dataclasses.replace(texts[0], answer=[5, token])]
+        with pytest.raises(ModelError, match=f"text 9 has the token {token}, .* end at {SIZE - 1}"):
+            compute_features(model, beyond, tmp_path / "beyond", (1, 2), most_bytes=1 << 20)
     with pytest.raises(OptionError, match="no text of at most"):
         compute_features(model, texts, tmp_path / "none", (1, 2), most_bytes=per_token)
     index = tmp_path / "few" / "index.npz"
@@ -163,22 +176,47 @@ def test_a_drafter_learns_one_text_and_then_drafts_it(kind: str, eagle: EagleOpt
     assert drafted.accepted_tokens > 0.85 * drafted.drafted_tokens > 0
 
 
+def assert_interruption_changes_nothing(
+    model: Tiny, features: Any, recipe: Recipe, save: Path, at: int
+) -> Training:
+    """Interrupt a training at a step, and compare what its resumption returns with an uninterrupted one."""
+    weights, whole = train_drafter(model, features, recipe)
+    step = Training._train
+
+    def interrupted(self: Training, batch: Any, done: float) -> float:
+        if self._step == at:
+            raise KeyboardInterrupt
+        return step(self, batch, done)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Training, "_train", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train_drafter(model, features, recipe, save=save)
+    found, resumed = train_drafter(model, features, recipe, save=save, resume=True)
+    assert 0 < resumed.validations[0][0] < at < resumed.validations[-1][0]
+    assert resumed.validations == whole.validations
+    assert found.tensors.keys() == weights.tensors.keys()
+    assert all(torch.equal(tensor, weights.tensors[name]) for name, tensor in found.tensors.items())
+    return resumed
+
+
 def test_an_interrupted_training_goes_on(tmp_path: Path) -> None:
     model, features = repeated(tmp_path)
-    save = tmp_path / "state"
-    short = dataclasses.replace(OPTIONS, epochs=6)
-    whole, _ = train_drafter(model, features, Recipe("eagle", 64, options=short), save=tmp_path / "other")
-    half = dataclasses.replace(OPTIONS, epochs=3)
-    _, first = train_drafter(model, features, Recipe("eagle", 64, options=half), save=save)
-    _, second = train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
-    assert len(second.validations) == 2 * len(first.validations)
-    assert set(whole.tensors) == set(second.network.state_dict())
+    save, short = tmp_path / "state", dataclasses.replace(OPTIONS, epochs=6)
+    second = assert_interruption_changes_nothing(
+        model, features, Recipe("eagle", 64, options=short), save, 10
+    )
     _, ended = train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
     assert ended.validations == second.validations  # nothing was left to do
     for other in ({"loss": "tvd"}, {"learning_rate": 1e-4}, {"seed": 1}):
         changed = dataclasses.replace(short, **other)
         with pytest.raises(ModelError, match="other options or other texts"):
             train_drafter(model, features, Recipe("eagle", 64, options=changed), save=save, resume=True)
+    state = torch.load(save, weights_only=True)
+    for name in ("best", "step", "validations", "network", "about"):
+        torch.save({key: value for key, value in state.items() if key != name}, save)
+        with pytest.raises(ModelError, match=f"not the state of this training: KeyError\\('{name}'\\)"):
+            train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
     save.write_bytes(b"no state")
     with pytest.raises(ModelError, match="not the state of this training"):
         train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
@@ -212,6 +250,55 @@ def test_numbers_that_are_not_finite_end_the_training(tmp_path: Path) -> None:
         train_drafter(model, broken, Recipe("eagle", 64, options=OPTIONS))
 
 
+def test_weights_that_are_not_finite_are_neither_returned_nor_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last step may break them, after a finite loss."""
+    model, features = repeated(tmp_path)
+    whole = Training._train
+
+    def broken(self: Training, batch: Any, done: float) -> float:
+        loss = whole(self, batch, done)
+        with torch.no_grad():
+            next(self.network.parameters()).fill_(torch.nan)
+        return loss
+
+    one = Recipe("eagle", 64, options=dataclasses.replace(OPTIONS, epochs=0.1))
+    weights, _ = train_drafter(model, features, one)
+    monkeypatch.setattr(Training, "_train", broken)
+    with pytest.raises(ModelError, match="the weights are not finite after 1 steps"):
+        train_drafter(model, features, one)
+    path = tmp_path / "weights"
+    save_weights(weights, path)
+    before, name = path.read_bytes(), next(iter(weights.tensors))
+    spoilt = {**weights.tensors, name: torch.full_like(weights.tensors[name], torch.inf)}
+    with pytest.raises(ModelError, match=f"the tensor {name} contains numbers that are not finite"):
+        save_weights(dataclasses.replace(weights, tensors=spoilt), path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_texts_that_are_too_short_to_learn_from(length: int, tmp_path: Path) -> None:
+    texts = [Text([5, 6, 7], [8, 9, 10][:length], "text", 0.0)] * 10
+    texts.append(Text([5, 6, 7], [8, 9, 10, 11], "text", 0.0))
+    features = compute_features(Tiny(), texts, tmp_path, layers_read(Tiny()), most_bytes=1 << 20)
+    with pytest.raises(OptionError, match="too short: 1 of 11 have an answer from which 3 steps ahead"):
+        train_drafter(Tiny(), features, Recipe("eagle", 64, options=OPTIONS))
+
+
+def test_a_text_that_is_set_apart_measures_all_steps(tmp_path: Path) -> None:
+    short, long = Text([5, 6, 7], [8, 9], "text", 0.0), Text([5], [6, 7, 8, 9], "text", 0.0)
+    features = compute_features(
+        Tiny(), [short] * 9 + [long] * 2, tmp_path, layers_read(Tiny()), most_bytes=1 << 20
+    )
+    for seed in range(4):
+        options = dataclasses.replace(OPTIONS, epochs=0.1, seed=seed, held_out=0.3)
+        _, training = train_drafter(Tiny(), features, Recipe("eagle", 64, options=options))
+        assert training.held_out == 1 and set(training._apart) < {9, 10}
+        _, hits = training._loss(training._read(training._apart), counts=True)
+        assert hits.shape == (3, 1)
+
+
 def test_the_tokens_that_may_be_drafted_are_the_most_frequent_of_answers(tmp_path: Path) -> None:
     texts = [Text([3] * 5, [7, 7, 8, 9, 9, 9, 10], "text", 0.0)] * 2
     features = compute_features(Tiny(), texts, tmp_path, (2,), most_bytes=1 << 20)
@@ -223,6 +310,9 @@ def test_the_tokens_that_may_be_drafted_are_the_most_frequent_of_answers(tmp_pat
 def test_options_are_checked(field: str) -> None:
     with pytest.raises(OptionError, match=field):
         TrainingOptions(**{field: 0})
+    if field == "epochs":
+        with pytest.raises(OptionError, match="epochs is inf"):
+            TrainingOptions(epochs=float("inf"))
 
 
 def test_masks_are_those_of_the_constraint(tmp_path: Path) -> None:

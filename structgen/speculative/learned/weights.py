@@ -51,12 +51,14 @@ def save_weights(weights: DraftWeights, path: str | Path) -> None:
     """Write weights to a file, replacing it.
 
     Raises:
-        ModelError: The file cannot be written. Then it is as it was before.
+        ModelError: A number is not finite, or the file cannot be written. Then it is as it was before.
     """
     from safetensors.torch import save
 
     stored: dict[str, torch.Tensor] = {"token_ids": torch.from_numpy(weights.token_ids.astype(np.int32))}
     for name, tensor in weights.tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise ModelError(f"the tensor {name} contains numbers that are not finite, and is not written")
         if tensor.ndim == 2:
             factors = tensor.abs().amax(1).float().clamp(min=1e-12) / 127
             stored[name] = (tensor.float() / factors[:, None]).round().to(torch.int8)
