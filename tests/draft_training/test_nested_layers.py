@@ -30,7 +30,12 @@ from structgen.speculative.learned import DraftWeights, load_drafter, save_weigh
 from structgen.speculative.learned.layers import LayerSizes  # noqa: E402
 from structgen.speculative.learned.nested_layers import NestedNetwork  # noqa: E402
 from structgen.speculative.learned.output_layers import LogitMap  # noqa: E402
-from tests.draft_training.test_training import OPTIONS, Tiny, some_texts  # noqa: E402
+from tests.draft_training.test_training import (  # noqa: E402
+    OPTIONS,
+    Tiny,
+    assert_interruption_changes_nothing,
+    some_texts,
+)
 from tests.models.tiny import SIZE  # noqa: E402
 from tests.speculative.deep_models import DeepModel  # noqa: E402
 from tests.speculative.tiny_sessions import VOCABULARY, Model  # noqa: E402
@@ -276,10 +281,8 @@ def test_an_interrupted_on_policy_training_goes_on(tmp_path: Path) -> None:
     features = some_features(model, tmp_path / "states")
     options = dataclasses.replace(SHORT, on_policy=0.5)
     recipe = Recipe("layers", 64, options=options)
-    train_drafter(model, features, recipe, save=tmp_path / "state")
-    longer = dataclasses.replace(recipe, options=dataclasses.replace(options, epochs=4))
-    _, training = train_drafter(model, features, longer, save=tmp_path / "state", resume=True)
-    assert len(training.validations) == 4
+    resumed = assert_interruption_changes_nothing(model, features, recipe, tmp_path / "state", 6)
+    assert len(resumed.validations) == 3
     other = dataclasses.replace(recipe, options=SHORT)
     with pytest.raises(ModelError, match="other options or other texts"):
         train_drafter(model, features, other, save=tmp_path / "state", resume=True)

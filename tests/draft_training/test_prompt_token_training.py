@@ -23,7 +23,7 @@ from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.models.packed import pack_linear  # noqa: E402
 from structgen.speculative import Fixed, Speculation  # noqa: E402
 from structgen.speculative.learned import load_drafter, save_weights  # noqa: E402
-from tests.draft_training.test_training import Tiny  # noqa: E402
+from tests.draft_training.test_training import Tiny, assert_interruption_changes_nothing  # noqa: E402
 from tests.models.test_session_embeddings import plain  # noqa: E402
 from tests.models.tiny import tiny_model  # noqa: E402
 
@@ -103,12 +103,9 @@ def test_embeddings_learn_one_text_and_then_draft_it(tmp_path: Path) -> None:
 def test_an_interrupted_training_goes_on(tmp_path: Path) -> None:
     model, features = repeated(tmp_path)
     options = dataclasses.replace(OPTIONS, epochs=2)
-    half = dataclasses.replace(options, epochs=1)
-    recipes = Recipe("prompt-tokens", 64, options=half), Recipe("prompt-tokens", 64, options=options)
-    _, first = train_drafter(model, features, recipes[0], save=tmp_path / "state")
-    _, second = train_drafter(model, features, recipes[1], save=tmp_path / "state", resume=True)
-    assert [step for step, _ in second.validations] == [2, 4]
-    assert second.validations[0] == first.validations[0]
+    recipe = Recipe("prompt-tokens", 64, options=options)
+    resumed = assert_interruption_changes_nothing(model, features, recipe, tmp_path / "state", 3)
+    assert [step for step, _ in resumed.validations] == [2, 4]
     other = Recipe("prompt-tokens", 64, options=dataclasses.replace(options, steps_ahead=3))
     with pytest.raises(ModelError, match="other options or other texts"):
         train_drafter(model, features, other, save=tmp_path / "state", resume=True)
