@@ -12,6 +12,7 @@ from .draft_evaluate import add_evaluate
 from .draft_heads import add_train_acceptance, add_train_judge
 from .draft_inputs import add_model, add_texts, directory_of, features_of, model_of, outcome
 from .draft_presets import add_preset, check_corpora, kind_of, read_corpora, train_preset
+from .inputs import InputError
 from .parsing import Commands
 
 __all__ = ["add_command"]
@@ -67,7 +68,6 @@ def _add_train(actions: Any) -> None:
         "--exits",
         type=int,
         nargs="+",
-        default=[1, 2],
         metavar="LAYERS",
         help="with --kind layers, after how many layers the draft model has exits; the last is its depth (1 2)",
     )
@@ -88,7 +88,6 @@ def _add_train(actions: Any) -> None:
     add(
         "--selected",
         type=float,
-        default=0.4,
         help="with --reference, the share of positions that are learned (0.4)",
     )
     add(
@@ -116,7 +115,6 @@ def _add_train(actions: Any) -> None:
     add(
         "--glancing",
         type=float,
-        default=0.45,
         help="with --tokens-a-pass, how many tokens of a pass are shown to those after them, as a share of the wrong "
         "guesses (0.45)",
     )
@@ -146,6 +144,7 @@ def _train(arguments: argparse.Namespace) -> int:
         from structgen.speculative.learned import load_weights, save_weights
 
     kind, rate = kind_of(arguments), arguments.learning_rate
+    _check_effects(arguments, kind)
     if rate is None:
         rate = _LEARNING_RATES.get(kind, 1e-3)
     options = TrainingOptions(
@@ -155,7 +154,7 @@ def _train(arguments: argparse.Namespace) -> int:
         learning_rate=rate,
         steps_ahead=arguments.steps_ahead,
         loss=arguments.loss,
-        selected=arguments.selected,
+        selected=TrainingOptions.selected if arguments.selected is None else arguments.selected,
         seed=arguments.seed,
         on_policy=arguments.on_policy,
     )
@@ -168,9 +167,9 @@ def _train(arguments: argparse.Namespace) -> int:
         arguments.feature_sampling,
         arguments.alignment,
         tokens_a_pass=arguments.tokens_a_pass,
-        glancing=arguments.glancing,
+        glancing=EagleOptions.glancing if arguments.glancing is None else arguments.glancing,
     )
-    exits = tuple(arguments.exits)
+    exits = Recipe.exits if arguments.exits is None else tuple(arguments.exits)
     recipe = Recipe(kind, arguments.vocabulary, options=options, eagle=eagle, exits=exits, **before)
     check_corpora(arguments)
     directory = directory_of(arguments, arguments.weights)
@@ -190,6 +189,19 @@ def _train(arguments: argparse.Namespace) -> int:
     save_weights(weights, arguments.weights)
     print(f"{arguments.weights}: {_size(arguments.weights)}; {outcome(training)}")
     return 0
+
+
+def _check_effects(arguments: argparse.Namespace, kind: str) -> None:
+    """Raise `InputError` if an option is given that has no effect without another one."""
+    for option, is_used, other in (
+        ("exits", kind == "layers", "--kind layers"),
+        ("selected", arguments.reference is not None, "--reference FILE"),
+        ("glancing", arguments.tokens_a_pass > 1, "--tokens-a-pass of 2 or more"),
+    ):
+        if getattr(arguments, option) is not None and not is_used:
+            raise InputError(
+                f"--{option} has no effect without {other}", hint=f"Leave it out, or add {other}."
+            )
 
 
 def _size(path: Path) -> str:

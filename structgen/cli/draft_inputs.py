@@ -46,9 +46,9 @@ def add_texts(parser: argparse.ArgumentParser, *, tokens: int, seed: int) -> Non
 
 def add_requests(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which requests the model answers."""
-    add = parser.add_argument
+    add = parser.add_mutually_exclusive_group().add_argument
     add("--prompts", type=Path, help="JSON lines with prompts; without, the model writes its own")
-    add("--records", type=float, default=0.2, help="the share of its own prompts that request JSON (0.2)")
+    add("--records", type=float, help="the share of its own prompts that request JSON (0.2)")
 
 
 def directory_of(arguments: argparse.Namespace, written: Path) -> Path:
@@ -105,7 +105,7 @@ def requests_of(model: Any, arguments: argparse.Namespace, first: int = 0) -> It
     from structgen.draft_training.requests import requests_of_file, written_requests
 
     if arguments.prompts is None:
-        return written_requests(model, seed=arguments.seed, first=first, records=arguments.records)
+        return written_requests(model, seed=arguments.seed, first=first, records=_records(arguments))
     return iter(requests_of_file(model, arguments.prompts)[first:])
 
 
@@ -125,7 +125,14 @@ def _origin(arguments: argparse.Namespace) -> dict[str, Any]:
     origin = {"model": arguments.model, "prompts": _content(arguments.prompts)}
     if arguments.prompts is not None:
         return origin
-    return {**origin, "records": arguments.records, "order": WRITTEN_ORDER}
+    return {**origin, "records": _records(arguments), "order": WRITTEN_ORDER}
+
+
+def _records(arguments: argparse.Namespace) -> float:
+    from structgen.draft_training.requests import RECORDS
+
+    given: float | None = arguments.records
+    return RECORDS if given is None else given
 
 
 def _content(prompts: Path | None) -> str | None:

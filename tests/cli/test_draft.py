@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from structgen.cli import draft_inputs, generate, main  # noqa: E402
+from structgen.draft_training.texts import Text  # noqa: E402
 from structgen.speculative import Judge  # noqa: E402
 from structgen.speculative.learned import (  # noqa: E402
     DraftWeights,
@@ -287,6 +288,42 @@ def test_options_of_eagle_are_sizes_of_the_drafter(
     assert texts_of[0] == texts_of[1]
     assert main(["draft", "train", str(path), "--kind", "medusa", *quick, *fspad]) == 2
     assert "options of eagle" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--exits", "1"], "--exits has no effect without --kind layers"),
+        (["--selected", "0.4"], "--selected has no effect without --reference FILE"),
+        (["--glancing", "0.45"], "--glancing has no effect without --tokens-a-pass"),
+        (["--records", "0.2", "--prompts", "x"], "argument --prompts: not allowed with argument --records"),
+    ],
+)
+def test_options_without_an_effect_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert main(["draft", "train", str(tmp_path / "w"), *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_collection_goes_on_only_in_the_same_order(
+    model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Texts of a version whose requests came in another order are not mixed with others."""
+    directory, prompts = tmp_path / "d", prompts_in(tmp_path, PROMPTS)
+    command = ["draft", "train", str(tmp_path / "w"), "--quiet", "--directory", str(directory)]
+    directory.mkdir()
+    (directory / "texts.jsonl").write_text(Text([5], [6, 7], "x", 0.0).line())
+    common = {"vocabulary": model.vocabulary.fingerprint, "seed": 0, "model": None, "prompts": None}
+    (directory / "texts.origin.json").write_text(json.dumps({**common, "records": 0.2}))
+    assert main(command) == 2
+    error = capsys.readouterr().err
+    assert "another model, seed or list of prompts, or of another version (different: order)" in error
+    assert main([*command, "--records", "0.3"]) == 2
+    assert "(different: order, records)" in capsys.readouterr().err
+    assert main([*command, "--prompts", prompts]) == 2
+    assert "(different: prompts, records)" in capsys.readouterr().err
 
 
 def test_files_that_are_no_drafters(model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
