@@ -120,9 +120,13 @@ def test_a_judge(model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     save_judge(Judge(np.zeros(576), 9.0), judge, model.vocabulary.fingerprint)  # accepts all tokens
     prompts = prompts_in(tmp_path, lines[:2])
     measure = ["draft", "evaluate", str(path), "--prompts", prompts, "--alone", "--quiet", "--json"]
+    assert main(measure) == 0
+    (exact,) = json.loads(capsys.readouterr().out)
+    assert exact["same_texts"] == exact["requests"] == 2
     assert main([*measure, "--judge", str(judge)]) == 0
-    lossy = json.loads(capsys.readouterr().out)
-    assert all(each["same_texts"] <= each["requests"] == 2 for each in lossy)
+    (lossy,) = json.loads(capsys.readouterr().out)
+    assert lossy["same_texts"] == 0 and lossy["requests"] == 2
+    assert lossy["accepted"] > exact["accepted"]
 
 
 def test_prompt_tokens(model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
