@@ -30,7 +30,6 @@ from structgen.speculative.learned.parts import transformers_model
 from structgen.speculative.learned.prompt_tokens import PromptTokens, PromptTokenSizes, PromptTokensNetwork
 from structgen.speculative.learned.shipped_weights import base_of
 
-from .adapting import adapted
 from .eagle import EagleOptions, EagleTraining, eagle_outputs, eagle_sizes
 from .features import Features
 from .first_layers import first_layers
@@ -254,8 +253,13 @@ def _head_outputs(
 def _kangaroo_outputs(
     network: nn.Module, states: torch.Tensor, embeddings: torch.Tensor, steps: int
 ) -> Sequence[torch.Tensor]:
+    """Return the outputs of each step: those of one causal pass over the model's own states.
+
+    The adapter reads the states of the model's first layers at draft tokens as at others, so nothing is unrolled.
+    """
     assert isinstance(network, KangarooNetwork)
-    output, count = network.output_norm(adapted(network, states[:, :, 0])), states.shape[1] - steps
+    output = network.output_norm(network.layer(states[:, :, 0], None))
+    count = states.shape[1] - steps
     return [output[:, 1 + step : 1 + step + count] for step in range(steps)]
 
 

@@ -65,8 +65,6 @@ class ScalingFit:
     size: Slope | None
     points: tuple[Point, ...]
     confidence: float
-    residual: float
-    """The standard deviation of the residuals."""
 
     def predict(self, data: float, size: float) -> float:
         """Return the fitted value for `data` tokens and `size` weights; beyond the points it is extrapolated."""
@@ -158,8 +156,7 @@ def fit_scaling(points: Iterable[Point], *, confidence: float = 0.95, seed: int 
         low, high = coefficients[index] + np.quantile(drawn[:, index], tails)
         slopes[column] = Slope(float(coefficients[index]), float(low), float(high))
     level = float(coefficients[0] - coefficients[1:] @ centre)
-    spread = float(np.sqrt((residuals**2).sum() / left))
-    return ScalingFit(level, slopes[0], slopes[1], points, confidence, spread)
+    return ScalingFit(level, slopes[0], slopes[1], points, confidence)
 
 
 def _resampled(

@@ -12,7 +12,6 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import structgen as sg  # noqa: E402
-from structgen.draft_training.adapting import adapted  # noqa: E402
 from structgen.errors import ModelError  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.generation.drafting import RowStates  # noqa: E402
@@ -55,7 +54,7 @@ def wanted(model: Model, weights: DraftWeights, tokens: list[int]) -> np.ndarray
     network.load_state_dict(weights.tensors)
     with torch.inference_mode():
         output = model.model(input_ids=torch.tensor([tokens]), output_hidden_states=True)
-        states = network.output_norm(adapted(network, output.hidden_states[sizes.exit_layer])[0, -1])
+        states = network.output_norm(network.layer(output.hidden_states[sizes.exit_layer], None)[0, -1])
         rows = model.model.get_output_embeddings().weight[torch.from_numpy(weights.token_ids)]
         return np.asarray((states @ rows.T).float())
 
@@ -184,7 +183,7 @@ def trained(model: DeepModel, tokens: list[int]) -> DraftWeights:
         rows = model.model.get_output_embeddings().weight[torch.from_numpy(ids)]
     optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
     for _ in range(150):
-        logits = network.output_norm(adapted(network, states))[0] @ rows.T
+        logits = network.output_norm(network.layer(states, None))[0] @ rows.T
         loss = torch.nn.functional.cross_entropy(logits, torch.tensor(tokens[1:]) - 2)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
