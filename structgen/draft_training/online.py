@@ -17,16 +17,18 @@ from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from structgen.errors import ModelError
+from structgen.protocols import layer_count_of
 from structgen.speculative import Context, Proposal, RowDrafter, SpeculationWarning, Start
 from structgen.speculative.checks import check_number, check_whole
 from structgen.speculative.learned.acceptance import network_tensors
@@ -36,6 +38,9 @@ from structgen.speculative.learned.parts import LearnedDrafter
 from .features import Features, as_half
 from .recipes import frozen_rows, outputs_of
 from .training import Training, TrainingOptions
+
+if TYPE_CHECKING:
+    from structgen.models.hugging_face import HuggingFaceModel
 
 __all__ = ["OnlineDrafter"]
 
@@ -105,7 +110,8 @@ class OnlineDrafter:
         self._bytes = self._new = 0
         self._failed = False
         self._training: Training | None = None
-        self._model: Any = None
+        self._model: Callable[[], Any] = lambda: None
+        """Returns the model of the last text while it lives: the drafter keeps none alive."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -115,8 +121,14 @@ class OnlineDrafter:
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
-        self._model = start.model
-        return _OnlineRow(self, self.drafter.start(start), len(start.prompt))
+        row, model = self.drafter.start(start), start.model
+        if self._model() is not model:
+            try:
+                self._model = weakref.ref(model)
+            except TypeError:
+                self._model = lambda: model
+        layers = layer_count_of(model)
+        return _OnlineRow(self, row, len(start.prompt), () if layers is None else self.hidden_layers(layers))
 
     def add(self, tokens: Sequence[int], states: torch.Tensor, prompt: int) -> None:
         """Keep a text that has ended; train if it is time.
@@ -158,9 +170,12 @@ class OnlineDrafter:
 
     def _update(self, texts: Sequence[_Seen]) -> None:
         try:
-            features = self._features(texts)
+            model = self._model()
+            if model is None:
+                return  # it was freed, and there is nothing to learn for
+            features = self._features(texts, model.layer_count)
             if self._training is None:
-                self._training = self._started(features)
+                self._training = self._started(features, model)
             self._training.learn(features, self.steps)
             state = self._training.network.state_dict()
             if not all(torch.isfinite(tensor).all() for tensor in state.values()):
@@ -172,9 +187,9 @@ class OnlineDrafter:
         self.drafter.use({name: tensor.detach().float().cpu().clone() for name, tensor in state.items()})
         self.updates += 1
 
-    def _started(self, features: Features) -> Training:
+    def _started(self, features: Features, model: HuggingFaceModel) -> Training:
         drafter, weights = self.drafter, self.drafter.weights
-        embeddings, rows = frozen_rows(self._model, weights.token_ids)
+        embeddings, rows = frozen_rows(model, weights.token_ids)
         network = drafter.new_network()
         network.load_state_dict(network_tensors(weights))
         return Training(
@@ -188,10 +203,10 @@ class OnlineDrafter:
             self._options,
         )
 
-    def _features(self, texts: Sequence[_Seen]) -> Features:
+    def _features(self, texts: Sequence[_Seen], layer_count: int) -> Features:
         count = len(texts)
         return Features(
-            self.hidden_layers(self._model.layer_count),
+            self.hidden_layers(layer_count),
             np.concatenate([text.states for text in texts]),
             np.concatenate([text.tokens for text in texts]),
             np.concatenate([[0], np.cumsum([len(text.tokens) for text in texts])]),
@@ -215,8 +230,9 @@ class OnlineDrafter:
 class _OnlineRow(RowDrafter):
     """The drafter's row, and the last hidden states that it saw."""
 
-    def __init__(self, owner: OnlineDrafter, row: RowDrafter, prompt: int) -> None:
-        self._owner, self._row, self._prompt = owner, row, prompt
+    def __init__(self, owner: OnlineDrafter, row: RowDrafter, prompt: int, layers: tuple[int, ...]) -> None:
+        self._owner, self._row, self._prompt, self._layers = owner, row, prompt, layers
+        self.computes = row.computes
         self._states: torch.Tensor | None = None
 
     @property
@@ -227,8 +243,7 @@ class _OnlineRow(RowDrafter):
     def propose(self, context: Context) -> Iterable[Proposal]:
         """See `RowDrafter`."""
         if not context.drafted and context.hidden is not None:
-            layers = self._owner.hidden_layers(self._owner._model.layer_count)
-            self._states = context.hidden.since(0, layers)
+            self._states = context.hidden.since(0, self._layers)
         return self._row.propose(context)
 
     def distribution(self, context: Context) -> NDArray[Any] | None:

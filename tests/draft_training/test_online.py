@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 from structgen.draft_training.online import OnlineDrafter  # noqa: E402
 from structgen.draft_training.recipes import Recipe, train_drafter  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
-from structgen.speculative import Fixed, Speculation, SpeculationWarning  # noqa: E402
+from structgen.speculative import Fixed, Speculation, SpeculationWarning, Start  # noqa: E402
 from structgen.speculative.learned import Eagle, Hydra  # noqa: E402
 from tests.draft_training.test_training import OPTIONS, Tiny, repeated  # noqa: E402
 
@@ -125,3 +125,10 @@ def test_heads_of_any_number_learn(heads: int, trained: tuple[Tiny, Any], tmp_pa
     online = OnlineDrafter(Hydra(weights, least=0.0), every=2, steps=2, background=False)
     acceptance(model, online, 4)
     assert online.updates >= 1
+
+
+def test_its_rows_take_as_much_time_as_those_of_the_drafter(trained: tuple[Tiny, Any]) -> None:
+    model, weights = trained
+    start = Start(tuple(PROMPTS[0]), model.vocabulary, model=model)
+    row = OnlineDrafter(Eagle(weights)).start(start)
+    assert row.computes and row.name == "eagle"

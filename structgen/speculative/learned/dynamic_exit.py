@@ -35,6 +35,7 @@ from ..checks import check_number, check_whole
 from ..drafters import Context, RowDrafter, SilentRow, Start
 from .output_layers import logit_map_of
 from .parts import LearnedRow, Scores, TrimmedHead, trimmed_head
+from .per_model import PerModel
 from .row_exit import RowExit
 
 __all__ = ["DEL", "Acceptances", "ExitCosts", "best_exit"]
@@ -178,8 +179,7 @@ class DEL:
         self.most, self.least, self.width = most, least, width
         self.token_ids = None if token_ids is None else np.unique(np.asarray(token_ids, dtype=np.int64))
         self.every, self.decay, self.costs = every, decay, costs
-        self._model: Any = None
-        self._parts: _Parts | None = None
+        self._ready: PerModel[_Parts] = PerModel()
 
     def hidden_layers(self, layer_count: int) -> tuple[int, ...]:
         """Return the layers whose hidden states it reads; see `Drafter`."""
@@ -190,11 +190,13 @@ class DEL:
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
-        if self._model is not start.model or self._parts is None:
-            self._parts, self._model = self._fit(start.model), start.model
-        if layer_count_of(start.model) is None or not self._parts.exits:
+        parts = self._ready.get(start.model)
+        if parts is None:
+            parts = self._fit(start.model)
+            self._ready.set(start.model, parts)
+        if layer_count_of(start.model) is None or not parts.exits:
             return SilentRow()
-        return _ExitRow(self._parts, self, start)
+        return _ExitRow(parts, self, start)
 
     def _fit(self, model: Any) -> _Parts:
         whole: Any = getattr(model, "model", None)
@@ -222,9 +224,6 @@ class DEL:
         # Until there are counts, later layers are assumed to agree more often, and none to pay.
         prior = (np.array(exits) / len(layers)) ** 2
         return _Parts(norm, head, exits, costs, Acceptances(prior, self.decay))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_model": None, "_parts": None}  # made again from the model
 
 
 def _weights_of(module: Any) -> int:

@@ -33,6 +33,7 @@ from ..drafters import Context, Proposal, RowDrafter, SilentRow, Start
 from .acceptance import AcceptanceHead, network_tensors
 from .int8_linear import with_int8
 from .output_layers import LogitMap, logit_map_of, output_rows, output_weight
+from .per_model import PerModel
 from .weights import DraftWeights, load_weights
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ _Network = TypeVar("_Network", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Fitted(Generic[_Network]):
-    """What a drafter computes with."""
+    """What a drafter computes with. It has tensors of the model, and no reference to it."""
 
     network: _Network
     """Its weights, on the model's device and in its precision."""
@@ -319,6 +320,9 @@ class Options(Protocol):
 class LearnedDrafter(ABC, Generic[_Network]):
     """A drafter with trained weights. A subclass has sizes, a network, and rows.
 
+    It keeps no model alive: when the model is freed, what was made for it is dropped. Then it drafts for the next model
+    that its weights fit.
+
     Args:
         weights: Weights that `structgen draft train` wrote, or the path of their file.
         most: The largest number of tokens of a draft path.
@@ -373,7 +377,7 @@ class LearnedDrafter(ABC, Generic[_Network]):
                 f"{self.sizes.hidden}"
             )
         self.acceptance = acceptance
-        self._ready: tuple[Any, DraftWeights, Fitted[_Network]] | None = None
+        self._ready: PerModel[tuple[DraftWeights, Fitted[_Network]]] = PerModel()
         """What the drafter computes with for a model, and the weights that it was made of."""
 
     def start(self, start: Start) -> RowDrafter:
@@ -391,8 +395,8 @@ class LearnedDrafter(ABC, Generic[_Network]):
             VocabularyMismatch: They were trained with another tokenizer.
         """
         # Another thread may replace the weights meanwhile (`use`), so each is read once.
-        ready, weights = self._ready, self.weights
-        if ready is None or ready[0] is not model or ready[1] is not weights:
+        ready, weights = self._ready.get(model), self.weights
+        if ready is None or ready[0] is not weights:
             layers = layer_count_of(model)
             if layers is not None:
                 self._check_layers(layers)
@@ -404,8 +408,9 @@ class LearnedDrafter(ABC, Generic[_Network]):
                 self.acceptance,
                 in_half=self.computes_in_half,
             )
-            ready = self._ready = model, weights, fitted
-        return ready[2]
+            ready = weights, fitted
+            self._ready.set(model, ready)
+        return ready[1]
 
     def use(self, tensors: dict[str, torch.Tensor]) -> None:
         """Draft with other weights of the same network from the next text on."""
@@ -426,9 +431,6 @@ class LearnedDrafter(ABC, Generic[_Network]):
     @abstractmethod
     def _row(self, fitted: Fitted[_Network], temperature: float) -> RowDrafter:
         """Return the drafter of a new row."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_ready": None}  # made again from the weights
 
 
 class LearnedRow(RowDrafter):

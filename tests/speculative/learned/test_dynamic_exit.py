@@ -171,9 +171,10 @@ def test_looks_become_rarer_while_no_exit_pays() -> None:
     model, drafter = DeepModel(), DEL(every=2, costs=ExitCosts(layer=1.0, head=1.0))
     speculation = Speculation((drafter,), controller=Fixed(5))
     assert hidden_layers_of((drafter,), model) == (1, 2, 3)  # type: ignore[arg-type]
-    drafter._parts, drafter._model = drafter._fit(model), model
+    parts = drafter._fit(model)
+    drafter._ready.set(model, parts)
     looks: list[int] = []
-    drafter._parts.counts.note = lambda right: looks.append(len(right))  # type: ignore[method-assign]
+    parts.counts.note = lambda right: looks.append(len(right))  # type: ignore[method-assign]
     options = SamplingOptions(seed=3, max_tokens=40)
     drafting: Any = speculation.start(model)  # type: ignore[arg-type]
     (found,) = generate_tokens(model, PROMPTS[:1], [None], options, drafting=drafting)  # type: ignore[arg-type]
@@ -222,6 +223,7 @@ def test_options_that_do_not_fit_the_model(options: dict[str, Any], text: str) -
 
 def test_drafters_can_be_pickled() -> None:
     drafter = DEL(exits=[2, 1], token_ids=[4, 3])
-    drafter.start(Start((5,), VOCABULARY, model=DeepModel()))
+    model = DeepModel()
+    drafter.start(Start((5,), VOCABULARY, model=model))
     copied = pickle.loads(pickle.dumps(drafter))
-    assert copied.exits == (1, 2) and copied.token_ids.tolist() == [3, 4] and copied._model is None
+    assert copied.exits == (1, 2) and copied.token_ids.tolist() == [3, 4] and copied._ready.get(model) is None

@@ -131,7 +131,7 @@ def test_drafters_can_be_pickled_and_read_from_files(tmp_path: Path) -> None:
     drafter = Eagle(str(tmp_path / "draft.safetensors"))
     start(drafter, model)
     copied = pickle.loads(pickle.dumps(drafter))
-    assert copied.sizes == SIZES and copied._ready is None
+    assert copied.sizes == SIZES and copied._ready.get(model) is None
     start(copied, model)
 
 
