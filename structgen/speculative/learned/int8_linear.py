@@ -17,6 +17,11 @@ __all__ = ["Int8Linear", "with_int8"]
 
 _MOST_ROWS = 3
 """The largest number of rows for which the int8 product is faster."""
+_STEP = 32
+"""The number of inputs of an int8 layer is a multiple of this.
+
+subtle: torch's kernels read whole vectors. With other numbers of inputs they give wrong products, or read beyond the
+end of the weight."""
 
 
 class Int8Linear(nn.Module):
@@ -49,20 +54,23 @@ class Int8Linear(nn.Module):
 
 
 def with_int8(network: nn.Module) -> None:
-    """Replace the linear layers of a network in bfloat16 on a CPU, whose products torch must give as expected."""
+    """Replace the linear layers of a network in bfloat16 on a CPU, whose products torch must give as expected.
+
+    Those whose number of inputs is not a multiple of 32 stay as they are.
+    """
     if not _works():
         return
     for parent in list(network.modules()):
         for name, child in list(parent.named_children()):
-            if isinstance(child, nn.Linear):
+            if isinstance(child, nn.Linear) and child.in_features % _STEP == 0:
                 setattr(parent, name, Int8Linear(child))
 
 
 def _works() -> bool:
     """Return whether the operator exists and gives the product: torch gives no guarantee for it."""
     numbers = torch.Generator().manual_seed(0)
-    linear = nn.Linear(96, 64, bias=False)
-    linear.weight.data = torch.randn(64, 96, generator=numbers)
+    linear = nn.Linear(96, 64, bias=False, device="meta")  # no draw from torch's global stream
+    linear.weight = nn.Parameter(torch.randn(64, 96, generator=numbers))
     rows = torch.randn(2, 96, generator=numbers)
     try:
         product = Int8Linear(linear)(rows.to(torch.bfloat16)).float()

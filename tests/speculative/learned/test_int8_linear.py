@@ -34,6 +34,19 @@ def test_products_are_those_of_the_layers(rows: int, bias: bool) -> None:
         assert torch.equal(found, wanted)  # by the layer itself
 
 
+@pytest.mark.parametrize("width", [1, 15, 16, 33, 40, 48, 72, 100])
+def test_layers_of_other_widths_stay(width: int) -> None:
+    torch.manual_seed(2)
+    made = nn.Sequential(nn.Linear(64, width), nn.Linear(width, 64)).to(torch.bfloat16).eval()
+    inputs = torch.randn(2, 64).to(torch.bfloat16)
+    with torch.inference_mode():
+        wanted = made(inputs).float()
+        with_int8(made)
+        found = made(inputs).float()
+    assert type(made[1]) is nn.Linear
+    assert torch.allclose(found, wanted, atol=0.05, rtol=0.05)
+
+
 def test_all_linear_layers_are_replaced_where_torch_gives_the_product(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
