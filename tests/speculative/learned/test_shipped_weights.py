@@ -21,6 +21,7 @@ from structgen.speculative import (
 )
 from structgen.speculative.learned import Eagle, load_weights, shipped_weights
 from tests.embedded import embedded_model, shallow_model
+from tests.speculative.tiny_sessions import Model
 
 
 @pytest.fixture
@@ -41,6 +42,39 @@ def test_other_models_have_none(model: Any) -> None:
     assert len(default_drafters(shallow)) == len(Speculation().drafters)
     assert shipped_weights.shipped_drafter(shallow) is None
     assert shipped_weights.base_of(shallow) != shipped_weights.base_of(model)
+
+
+def on_meta(whole: Any) -> Any:
+    import torch
+
+    return torch.nn.Embedding(8, 4, device="meta")
+
+
+def without(whole: Any) -> Any:
+    return None
+
+
+def failing(whole: Any) -> Any:
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("embeddings", [on_meta, without, failing])
+def test_models_whose_embeddings_cannot_be_read_have_none(
+    embeddings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny: Any = Model("llama")
+    monkeypatch.setattr(type(tiny.model), "get_input_embeddings", embeddings)
+    assert shipped_weights.shipped_drafter(tiny) is None
+    assert len(default_drafters(tiny)) == len(Speculation().drafters)
+
+
+def test_a_drafter_that_does_not_fit_is_reported_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(model: Any) -> Any:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr(shipped_weights, "shipped_drafter", failing)
+    with pytest.warns(SpeculationWarning, match="not used: no room"):
+        assert len(default_drafters(Model("llama"))) == len(Speculation().drafters)
 
 
 def test_its_files_are_small_and_complete() -> None:
