@@ -33,6 +33,7 @@ from structgen.speculative import Context, Proposal, RowDrafter, SpeculationWarn
 from structgen.speculative.checks import check_number, check_whole
 from structgen.speculative.learned.acceptance import network_tensors
 from structgen.speculative.learned.heads import HeadSizes
+from structgen.speculative.learned.made_networks import network_of
 from structgen.speculative.learned.parts import LearnedDrafter
 
 from .features import Features, as_half
@@ -190,8 +191,8 @@ class OnlineDrafter:
     def _started(self, features: Features, model: HuggingFaceModel) -> Training:
         drafter, weights = self.drafter, self.drafter.weights
         embeddings, rows = frozen_rows(model, weights.token_ids)
-        network = drafter.new_network()
-        network.load_state_dict(network_tensors(weights))
+        tensors = {name: tensor.float() for name, tensor in network_tensors(weights).items()}
+        network = network_of(drafter.new_network, tensors, "the drafter's weights")
         return Training(
             network.to(embeddings.device),
             outputs_of(weights.kind),

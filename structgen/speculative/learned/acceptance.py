@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from structgen.errors import ModelError
 
+from .made_networks import network_of
 from .weights import DraftWeights, load_weights
 
 __all__ = [
@@ -93,13 +94,9 @@ def acceptance_head(weights: DraftWeights | str) -> AcceptanceHead:
     output = own.get("output.weight")
     if output is None or output.ndim != 2:
         raise ModelError("the acceptance head among the drafter's weights has no output layer")
+    hidden = output.shape[1]
     blocks = sum(name.startswith("blocks.") and name.endswith(".weight") for name in own)
-    head = AcceptanceHead(output.shape[1], blocks)
-    try:
-        head.load_state_dict(own)
-    except RuntimeError as error:
-        raise ModelError(f"the tensors of the acceptance head do not fit together: {error}") from error
-    return head
+    return network_of(lambda: AcceptanceHead(hidden, blocks), own, "the tensors of the acceptance head")
 
 
 def has_acceptance_head(weights: DraftWeights) -> bool:

@@ -15,9 +15,11 @@ from structgen.errors import ModelError
 from .checkpoint_files import Checkpoint, Target
 from .eagle import Eagle, EagleSizes
 from .layers import LayerSizes
+from .size_checks import check_numbers
 
 __all__ = ["read_eagle", "read_eagle3"]
 
+_WHOLES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _LAYER_NAMES = ("midlayer.", "transformer.", "layers.0.")
 _Read = tuple[type[Eagle], EagleSizes, NDArray[np.int64], dict[str, torch.Tensor]]
 """The drafter, its sizes, the tokens that it drafts, and its tensors."""
@@ -182,6 +184,7 @@ def _frequencies(checkpoint: Checkpoint, head_size: int) -> tuple[float, ...]:
 
     theta = given.get("rope_theta", checkpoint.number("rope_theta", 10_000.0))
     try:
+        check_numbers(rope_theta=theta)
         sizes = LlamaConfig(
             hidden_size=head_size,
             num_attention_heads=1,
@@ -189,8 +192,11 @@ def _frequencies(checkpoint: Checkpoint, head_size: int) -> tuple[float, ...]:
             max_position_embeddings=checkpoint.whole("max_position_embeddings", 2048),
             rope_parameters={**given, "rope_type": kind, "rope_theta": theta},
         )
-        return tuple(LlamaRotaryEmbedding(sizes).inv_freq.double().tolist())
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        frequencies = tuple(LlamaRotaryEmbedding(sizes).inv_freq.double().tolist())
+        for frequency in frequencies:
+            check_numbers(frequencies=frequency)
+        return frequencies
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError) as error:
         raise ModelError(
             f"{checkpoint.config_file}: rotary positions cannot be read: {error!r:.200}"
         ) from error
@@ -227,10 +233,15 @@ def _own_tables(
 
 def _drafted(checkpoint: Checkpoint, target: Target, rows: int) -> NDArray[np.int64]:
     """Return the model's token for each row of the output layer: `d2t` has the difference of the two numbers."""
+    if rows > target.tokens:
+        raise ModelError(
+            f"{checkpoint.file}: lm_head.weight has {rows} rows; the model has {target.tokens} tokens",
+            hint=checkpoint.hint(),
+        )
     ids = np.arange(rows)
     if checkpoint.has("d2t"):
         shifts = checkpoint.take_any("d2t", rows)
-        if shifts.is_floating_point() or shifts.dtype == torch.bool:
+        if shifts.dtype not in _WHOLES:
             raise ModelError(f"{checkpoint.file}: the tensor d2t has numbers of type {shifts.dtype}")
         ids = ids + shifts.long().numpy()
     elif rows != target.tokens:

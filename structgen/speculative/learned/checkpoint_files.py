@@ -9,7 +9,6 @@ Cost: one pass over the file. Tensors keep their precision.
 from __future__ import annotations
 
 import json
-import math
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,8 @@ import torch
 from structgen.errors import ModelError, a_kind
 from structgen.vocabulary import Vocabulary
 
+from .size_checks import check_numbers
+
 __all__ = ["WEIGHT_FILES", "Checkpoint", "Target"]
 
 WEIGHT_FILES = (
@@ -29,6 +30,7 @@ WEIGHT_FILES = (
     "pytorch_model.bin",
 )
 """The names of files with tensors, in the order in which they are looked for in a folder."""
+_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _TORCH_FILES = (".pt", ".pth", ".bin")
 _PREFIXES = ("model.", "medusa_head.")
 """What the names of all tensors may start with."""
@@ -114,8 +116,10 @@ class Checkpoint:
         value = self.config.get(key)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise ModelError(f"{self.config_file}: {key} is {value!r:.40}, not a positive number")
+        try:
+            check_numbers(**{key: value})
+        except ValueError as error:
+            raise ModelError(f"{self.config_file}: {key} is {value!r:.40}, not a positive number") from error
         return float(value)
 
     def has(self, name: str) -> bool:
@@ -140,7 +144,7 @@ class Checkpoint:
             ModelError: There is no such tensor, or it has another shape, or numbers that are not finite.
         """
         tensor = self.take_any(name, *shape)
-        if not tensor.is_floating_point():
+        if tensor.dtype not in _FLOATS:
             raise ModelError(
                 f"{self.file}: the tensor {self._names[name]} has numbers of type {tensor.dtype}"
             )
@@ -249,4 +253,6 @@ def _tensors(file: Path) -> dict[str, torch.Tensor]:
     for name, tensor in found.items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
             raise ModelError(f"{file}: the entry {name!r:.60} is {a_kind(tensor)}, not a tensor")
+        if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
+            raise ModelError(f"{file}: the tensor {name:.60} is sparse or quantized, or has no numbers")
     return found

@@ -40,7 +40,7 @@ from structgen.vocabulary import Vocabulary
 
 from .checkpoint_eagle import read_eagle, read_eagle3
 from .checkpoint_files import WEIGHT_FILES, Checkpoint, Target
-from .heads import HeadSizes, Medusa
+from .heads import MOST_BLOCKS, MOST_HEADS, HeadSizes, Medusa
 from .parts import LearnedDrafter, output_weight, transformers_model
 from .weights import DraftWeights
 
@@ -104,6 +104,7 @@ def load_checkpoint(path: str | Path, model: Any, **options: Any) -> LearnedDraf
     checkpoint.finish(_OF_NO_USE)
     notes = {"checkpoint": str(path), "base model": checkpoint.base_model}
     weights = DraftWeights(drafter.kind, sizes.as_dict(), target.vocabulary.fingerprint, ids, tensors, notes)
+    drafter.check_options(options)
     made: LearnedDrafter[Any] = drafter(weights, **options)
     return made
 
@@ -146,7 +147,7 @@ def _check_config(checkpoint: Checkpoint, target: Target, architectures: list[st
                 hint=checkpoint.hint(),
             )
     wanted = checkpoint.verifier.get("architectures")
-    if isinstance(wanted, list) and wanted and architectures and not set(wanted) & set(architectures):
+    if isinstance(wanted, list) and wanted and architectures and not any(e in architectures for e in wanted):
         raise ModelError(
             f"{checkpoint.config_file}: the drafter is for a model of the architecture {wanted[0]!s:.60}; this one "
             f"is of {architectures[0]}",
@@ -182,7 +183,9 @@ def _medusa(checkpoint: Checkpoint, target: Target) -> _Read:
     # subtle: zero blocks are a linear layer alone, so the config may state 0 here.
     blocks = checkpoint.config.get("medusa_num_layers")
     blocks = deepest + 1 if blocks is None else blocks
-    if not isinstance(blocks, int) or blocks < 0:
+    if count > MOST_HEADS:
+        raise ModelError(f"{checkpoint.config_file}: medusa_num_heads is {count!r:.40}")
+    if type(blocks) is not int or not 0 <= blocks <= MOST_BLOCKS:
         raise ModelError(f"{checkpoint.config_file}: medusa_num_layers is {blocks!r:.40}")
     hidden = target.hidden
     tensors = {"embedding_norm.weight": torch.ones(hidden)}

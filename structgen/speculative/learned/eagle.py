@@ -28,8 +28,9 @@ from torch.nn import functional
 
 from ..drafters import Context
 from .layer_cache import LayerCache
-from .layers import LARGEST_SIZE, DraftLayer, LayerSizes, RMSNorm
+from .layers import DraftLayer, LayerSizes, RMSNorm
 from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
+from .size_checks import check_flags, check_sizes
 
 __all__ = ["Eagle", "EagleNetwork", "EagleSizes", "FeatureSampler"]
 
@@ -75,16 +76,25 @@ class EagleSizes:
     is left out: its state would have to be kept for each position to which a row may be cropped."""
 
     def __post_init__(self) -> None:
+        check_sizes(0, sampler=self.sampler, output_rows=self.output_rows, embedding_rows=self.embedding_rows)
+        check_sizes(1, LARGEST_BLOCK, tokens_a_pass=self.tokens_a_pass)
+        if not self.hidden_layers:
+            raise ValueError("hidden_layers is empty")
+        for layer in self.hidden_layers:
+            check_sizes(0, hidden_layers=layer)
+        check_flags(
+            fuse_bias=self.fuse_bias,
+            fuses_embeddings=self.fuses_embeddings,
+            normed_embeddings=self.normed_embeddings,
+            normed_output=self.normed_output,
+            second_output=self.second_output,
+        )
         if self.input_norms not in ("each", "all", "none"):
             raise ValueError(f"input_norms is {self.input_norms!r:.40}")
         if self.fuses_embeddings and len(self.hidden_layers) != 1:
             raise ValueError("embeddings are fused with the states of one layer")
         if self.second_output and not self.layer.mlp:
             raise ValueError("two outputs are those of a feed-forward part")
-        if not 1 <= self.tokens_a_pass <= LARGEST_BLOCK:
-            raise ValueError(f"tokens_a_pass is {self.tokens_a_pass!r:.40}")
-        if not 0 <= self.sampler <= LARGEST_SIZE:
-            raise ValueError(f"sampler is {self.sampler!r:.40}")
 
     @property
     def hidden(self) -> int:

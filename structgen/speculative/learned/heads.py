@@ -28,9 +28,14 @@ from ..drafters import Context
 from .layer_cache import LayerCache
 from .layers import DraftLayer, LayerSizes, RMSNorm
 from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
+from .size_checks import check_flags, check_sizes
 
-__all__ = ["HeadSizes", "HeadsNetwork", "Hydra", "Medusa"]
+__all__ = ["MOST_BLOCKS", "MOST_HEADS", "HeadSizes", "HeadsNetwork", "Hydra", "Medusa"]
 
+MOST_HEADS = 256
+"""The largest number of heads."""
+MOST_BLOCKS = 32
+"""The largest number of blocks of a head."""
 TRIGRAM = 3
 """The number of tokens of an encoding."""
 
@@ -63,8 +68,15 @@ class HeadSizes:
     """The number of rows of an output layer that each head has of its own; 0 for the model's."""
 
     def __post_init__(self) -> None:
-        if min(self.hidden, self.layer, self.count) < 1 or min(self.reads, self.inner, self.blocks) < 0:
-            raise ValueError("sizes must be positive")
+        check_sizes(hidden=self.hidden, layer=self.layer)
+        check_sizes(1, MOST_HEADS, count=self.count)
+        check_sizes(0, MOST_HEADS, reads=self.reads)
+        check_sizes(0, MOST_BLOCKS, blocks=self.blocks)
+        check_sizes(0, inner=self.inner, output_rows=self.output_rows)
+        check_flags(trigrams=self.trigrams)
+        for layer in (self.draft_layer, self.context_layer):
+            if layer is not None and layer.hidden != self.hidden:
+                raise ValueError(f"a layer of {layer.hidden} numbers is no part of heads of {self.hidden}")
         if self.follows_draft and not (self.blocks and not self.output_rows):
             raise ValueError("heads that read draft tokens have blocks, and no output layers of their own")
 

@@ -33,6 +33,7 @@ from .layer_cache import LayerCache
 from .layers import DraftLayer, LayerSizes, RMSNorm
 from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
 from .row_exit import RowExit
+from .size_checks import check_sizes
 from .weights import DraftWeights
 
 __all__ = ["Kangaroo", "KangarooNetwork", "KangarooSizes"]
@@ -47,10 +48,7 @@ class KangarooSizes:
     """The number of the model's layers that run over draft tokens."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.exit_layer, int) or self.exit_layer < 1:
-            raise ValueError(
-                f"exit_layer is {self.exit_layer!r:.40}; it is the number of the layers that run"
-            )
+        check_sizes(exit_layer=self.exit_layer)
 
     @property
     def hidden(self) -> int:
@@ -97,7 +95,7 @@ class Kangaroo(LearnedDrafter[KangarooNetwork]):
     """
 
     kind = "kangaroo"
-    computes_in_half = False  # the model\'s own layers read its states
+    computes_in_half = False  # the model's own layers read its states
     sizes: KangarooSizes
     usual_width = 2
     drafts_in_batches = False

@@ -12,10 +12,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-__all__ = ["LARGEST_SIZE", "DraftLayer", "LayerSizes", "RMSNorm", "rotated"]
+from .size_checks import check_flags, check_numbers, check_sizes
 
-LARGEST_SIZE = 1 << 20
-"""The largest width of a part of a drafter."""
+__all__ = ["DraftLayer", "LayerSizes", "RMSNorm", "rotated"]
 
 
 @dataclass(frozen=True)
@@ -43,15 +42,24 @@ class LayerSizes:
     """Whether attention's output is added to the normed state, not to the state."""
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "heads", "kv_heads", "head_size", "mlp"):
-            size = getattr(self, name)
-            if not isinstance(size, int) or not (name != "mlp") <= size <= LARGEST_SIZE:
-                raise ValueError(f"{name} is {size!r:.40}")
+        check_sizes(hidden=self.hidden, heads=self.heads, kv_heads=self.kv_heads, head_size=self.head_size)
+        check_sizes(0, mlp=self.mlp)
+        check_numbers(rope_theta=self.rope_theta, eps=self.eps)
+        check_flags(
+            qkv_bias=self.qkv_bias,
+            output_bias=self.output_bias,
+            normed_input=self.normed_input,
+            norm_before_residual=self.norm_before_residual,
+        )
         if self.heads % self.kv_heads or self.head_size % 2:
             raise ValueError(
                 f"{self.heads} heads of {self.head_size} numbers do not fit {self.kv_heads} KV heads"
             )
         object.__setattr__(self, "frequencies", tuple(self.frequencies))  # JSON has lists only
+        for frequency in self.frequencies:
+            check_numbers(frequencies=frequency)
+        if len(self.frequencies) not in (0, self.head_size // 2):
+            raise ValueError(f"{len(self.frequencies)} frequencies are not half as many as {self.head_size}")
 
 
 class RMSNorm(nn.Module):

@@ -8,17 +8,18 @@ from typing import Any
 from structgen.errors import ModelError, OptionError
 
 from ..speculation import Speculation
-from .acceptance import acceptance_head, has_acceptance_head
+from .acceptance import acceptance_head, has_acceptance_head, network_tensors
 from .checkpoints import is_checkpoint, load_checkpoint
 from .eagle import Eagle
 from .heads import Hydra, Medusa
 from .kangaroo import Kangaroo
+from .made_networks import network_of
 from .nested_layers import NestedLayers
 from .parts import LearnedDrafter
 from .prompt_tokens import PromptTokens
 from .weights import DraftWeights, load_weights
 
-__all__ = ["drafter_of", "load_drafter", "speculation_with"]
+__all__ = ["check_tensors", "drafter_of", "load_drafter", "speculation_with"]
 
 _KINDS: dict[str, type[LearnedDrafter[Any]]] = {
     each.kind: each for each in (Eagle, Medusa, Hydra, Kangaroo, NestedLayers, PromptTokens)
@@ -37,6 +38,7 @@ def load_drafter(path: str | Path, model: Any = None, **options: Any) -> Learned
     Raises:
         ModelError: The file cannot be read, is not complete, or has weights of another kind; or a checkpoint is not for
             the model.
+        OptionError: The drafter has no such option.
         VocabularyMismatch: The checkpoint has another tokenizer.
     """
     if is_checkpoint(path):
@@ -62,9 +64,21 @@ def drafter_of(weights: DraftWeights, **options: Any) -> LearnedDrafter[Any]:
         weights: The weights.
         options: Options of the drafter. ``acceptance=None`` leaves the head out.
     """
+    made = _KINDS[weights.kind]
+    made.check_options(options)
     if "acceptance" not in options and has_acceptance_head(weights):
         options["acceptance"] = acceptance_head(weights)
-    return _KINDS[weights.kind](weights, **options)
+    return made(weights, **options)
+
+
+def check_tensors(weights: DraftWeights) -> None:
+    """Check that the tensors of weights of a known kind have the shapes that their sizes give.
+
+    Raises:
+        ModelError: They do not.
+    """
+    drafter = drafter_of(weights, acceptance=None)
+    network_of(drafter.new_network, network_tensors(weights), "the drafter's weights")
 
 
 def speculation_with(path: str | Path, model: Any, *, in_batches: bool = False) -> Speculation:

@@ -44,11 +44,13 @@ class NestedSizes:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "exits", tuple(self.exits))  # JSON has lists only
-        whole = all(isinstance(exit_, int) for exit_ in self.exits)
+        whole = all(type(exit_) is int for exit_ in self.exits)
         if not whole or not self.exits or not all(a < b for a, b in pairwise((0, *self.exits))):
             raise ValueError(f"exits are {self.exits!r:.80}; they are numbers of layers above 0, ascending")
         if self.exits[-1] > _MOST_LAYERS:
-            raise ValueError(f"a draft model has at most {_MOST_LAYERS} layers, not {self.exits[-1]}")
+            raise ValueError(
+                f"a draft model has at most {_MOST_LAYERS} layers, and exits are at {self.exits[-1]!r:.40}"
+            )
 
     @property
     def hidden(self) -> int:

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -23,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from structgen.errors import ModelError, VocabularyMismatch, a_kind
+from structgen.errors import ModelError, OptionError, VocabularyMismatch, a_kind
 from structgen.generation.distributions import bits_of
 from structgen.models.packed import can_pack, pack_linear
 from structgen.protocols import layer_count_of
@@ -32,6 +33,7 @@ from ..checks import check_number, check_whole
 from ..drafters import Context, Proposal, RowDrafter, SilentRow, Start
 from .acceptance import AcceptanceHead, network_tensors
 from .int8_linear import with_int8
+from .made_networks import network_of
 from .output_layers import LogitMap, logit_map_of, output_rows, output_weight
 from .per_model import PerModel
 from .weights import DraftWeights, load_weights
@@ -246,15 +248,19 @@ def fit(
             f"the drafter reads the hidden states of layer {last}; this model has {layers} layers",
             hint=_RETRAIN,
         )
-    if weights.token_ids[-1] >= min(model.vocabulary.size, len(embeddings)):
+    usable = min(model.vocabulary.size, len(embeddings))
+    if weights.token_ids[-1] >= usable:
         raise ModelError(
             f"the drafter's weights list token {weights.token_ids[-1]}, which the model does not have"
         )
-    try:
-        network = make_network()
-        network.load_state_dict(network_tensors(weights))
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise ModelError(f"the drafter's weights do not have the shapes of their sizes: {error}") from error
+    rows, own_embeddings = getattr(sizes, "output_rows", 0), getattr(sizes, "embedding_rows", 0)
+    if rows not in (0, len(weights.token_ids)):
+        raise ModelError(
+            f"the drafter's output layer has {rows} rows for the {len(weights.token_ids)} tokens that its weights list"
+        )
+    if 0 < own_embeddings < usable:
+        raise ModelError(f"the drafter has {own_embeddings} embeddings for {usable} tokens")
+    network = network_of(make_network, network_tensors(weights), "the drafter's weights")
     parts = nn.ModuleDict({"network": network})
     # An output layer of the drafter's own was trained without what the model does after its own.
     own_output = getattr(network, "output", None) is not None
@@ -366,7 +372,7 @@ class LearnedDrafter(ABC, Generic[_Network]):
         self.most, self.least, self.width = most, least, width
         try:
             self.sizes = self._sizes_from(self.weights.sizes)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelError(
                 f"the weights do not have the sizes of a drafter of the kind {self.kind!r}: {error!r:.200}"
             ) from error
@@ -379,6 +385,23 @@ class LearnedDrafter(ABC, Generic[_Network]):
         self.acceptance = acceptance
         self._ready: PerModel[tuple[DraftWeights, Fitted[_Network]]] = PerModel()
         """What the drafter computes with for a model, and the weights that it was made of."""
+
+    @classmethod
+    def check_options(cls, options: Iterable[str]) -> None:
+        """Raise `OptionError` if a drafter of this class has no option of one of these names."""
+        known = {
+            name
+            for each in cls.__mro__
+            if "__init__" in vars(each)
+            for name, parameter in signature(vars(each)["__init__"]).parameters.items()
+            if parameter.kind is Parameter.KEYWORD_ONLY
+        }
+        for name in options:
+            if name not in known:
+                raise OptionError(
+                    f"a drafter of the kind {cls.kind!r} has no option {name!r:.40}",
+                    hint=f"It has {', '.join(sorted(known))}.",
+                )
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""

@@ -23,7 +23,7 @@ class PerModel(Generic[_Value]):
         self._entry: tuple[Callable[[], Any], _Value] | None = None
 
     def get(self, model: Any) -> _Value | None:
-        """Return the value of a model; None if there is none."""
+        """Return the value of a model; None without one."""
         entry = self._entry  # another thread may replace it
         return entry[1] if entry is not None and entry[0]() is model else None
 

@@ -23,9 +23,12 @@ from structgen.errors import OptionError
 from ..checks import check_whole
 from ..drafters import Context
 from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
+from .size_checks import check_sizes
 from .weights import DraftWeights
 
 __all__ = ["PromptTokenSizes", "PromptTokens", "PromptTokensNetwork"]
+
+_MOST_EMBEDDINGS = 256
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,10 @@ class PromptTokenSizes:
     """The width of the model's embeddings."""
     count: int
     """The number of embeddings."""
+
+    def __post_init__(self) -> None:
+        check_sizes(hidden=self.hidden)
+        check_sizes(1, _MOST_EMBEDDINGS, count=self.count)
 
     @property
     def hidden_layers(self) -> tuple[int, ...]:
@@ -79,7 +86,7 @@ class PromptTokens(LearnedDrafter[PromptTokensNetwork]):
     drafts_in_batches = False
 
     def __init__(self, weights: DraftWeights | str | Path, *, ends: int = 2, **options: Any) -> None:
-        if "acceptance" in options:
+        if options.pop("acceptance", None) is not None:
             raise OptionError("an acceptance head reads a drafter's states, and prompt tokens have none")
         super().__init__(weights, **options)
         check_whole("ends", ends)

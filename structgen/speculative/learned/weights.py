@@ -27,6 +27,8 @@ __all__ = ["DraftWeights", "load_weights", "replacing", "save_weights"]
 _FORMAT = "structgen-draft-1"
 _FACTORS = ".factors"
 _MOST_BYTES = 1 << 34
+_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+_WHOLES = (torch.int32, torch.int64)
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def save_weights(weights: DraftWeights, path: str | Path) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: no file can have this name
         raise ModelError(f"the drafter's weights cannot be written to {path}: {error}") from error
 
 
@@ -99,7 +101,7 @@ def load_weights(path: str | Path) -> DraftWeights:
 
     Raises:
         ModelError: There is no such file, or it is not one of a drafter, is truncated, or contains numbers that are not
-            finite.
+            finite, or values of other types.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -112,7 +114,7 @@ def load_weights(path: str | Path) -> DraftWeights:
             stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — it is no mapping
     except OSError as error:
         raise ModelError(f"the drafter's weights cannot be read: {error}") from error
-    except (SafetensorError, ValueError, RecursionError) as error:
+    except (SafetensorError, ValueError, RuntimeError, LookupError, TypeError, AttributeError) as error:
         raise ModelError(f"{path} is not a complete file of a drafter's weights: {error}") from error
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise ModelError(
@@ -125,15 +127,22 @@ def load_weights(path: str | Path) -> DraftWeights:
         factors = stored.get(name + _FACTORS)
         if factors is not None and (tensor.ndim != 2 or factors.shape != tensor.shape[:1]):
             raise ModelError(f"{path}: the tensor {name} and its factors have shapes that do not fit")
-        tensors[name] = tensor if factors is None else tensor.float() * factors[:, None]
+        for part in (tensor,) if factors is None else (factors,):
+            if part.dtype not in _FLOATS:
+                raise ModelError(f"{path}: the tensor {name} has numbers of type {part.dtype}")
+        if factors is not None and tensor.dtype != torch.int8:
+            raise ModelError(f"{path}: the tensor {name} has factors, and numbers of type {tensor.dtype}")
+        tensors[name] = tensor.float() if factors is None else tensor.float() * factors.float()[:, None]
         if not torch.isfinite(tensors[name]).all():
             raise ModelError(f"{path}: the tensor {name} contains numbers that are not finite")
     ids = stored.get("token_ids")
-    if ids is None or ids.ndim != 1 or not len(ids) or not (ids.diff() > 0).all() or int(ids[0]) < 0:
+    is_list = ids is not None and ids.ndim == 1 and len(ids) > 0 and ids.dtype in _WHOLES
+    if ids is None or not is_list or not (ids.diff() > 0).all() or int(ids[0]) < 0:
         raise ModelError(f"{path} does not list the tokens that are drafted")
     kind, sizes = about.get("kind"), about.get("sizes")
     if not isinstance(kind, str) or not isinstance(sizes, dict):
         raise ModelError(f"{path}: kind and sizes are {a_kind(kind)} and {a_kind(sizes)}")
-    return DraftWeights(
-        kind, sizes, str(about.get("vocabulary")), ids.long().numpy(), tensors, about.get("notes") or {}
-    )
+    vocabulary, notes = about.get("vocabulary"), about.get("notes", {})
+    if not isinstance(vocabulary, str) or not isinstance(notes, dict):
+        raise ModelError(f"{path}: vocabulary and notes are {a_kind(vocabulary)} and {a_kind(notes)}")
+    return DraftWeights(kind, sizes, vocabulary, ids.long().numpy(), tensors, notes)

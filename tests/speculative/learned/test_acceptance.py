@@ -151,7 +151,7 @@ def test_errors() -> None:
     with pytest.raises(ModelError, match="reads states of 16 numbers; the drafter's have 32"):
         Eagle(weights, acceptance=AcceptanceHead(16))
     own = random_head().tensors()
-    with pytest.raises(ModelError, match="do not fit together"):
+    with pytest.raises(ModelError, match="acceptance head do not have the shapes"):
         acceptance_head(random_weights(tensors={**own, "acceptance.blocks.0.bias": torch.zeros(3)}))
     with pytest.raises(ModelError, match="has no output layer"):
         acceptance_head(random_weights(tensors={"acceptance.blocks.0.bias": torch.zeros(3)}))

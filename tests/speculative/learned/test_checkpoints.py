@@ -338,6 +338,11 @@ def test_checkpoints_of_other_models(tmp_path: Path) -> None:
     folder, model = write(tmp_path / "d", config, e), Model("llama")
     model.model.config.architectures = ["LlamaForCausalLM"]
     failing(model, folder, "Qwen3ForCausalLM", "LlamaForCausalLM")
+    config = {
+        **LAYER_CONFIG,
+        "speculators_config": {"verifier": {"architectures": [["Qwen3ForCausalLM"], 3]}},
+    }
+    failing(model, write(tmp_path / "d", config, e), "Qwen3ForCausalLM", "LlamaForCausalLM")
 
 
 def test_tokenizers_that_differ(tmp_path: Path) -> None:
@@ -405,3 +410,58 @@ def test_what_is_no_known_drafter(tmp_path: Path) -> None:
     ):
         folder = write(tmp_path / "y", {**LAYER_CONFIG, **changes}, published.eagle(1, model))
         failing(model, folder, str(tmp_path / "y"))
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda tensor: tensor.to(torch.float8_e4m3fn),
+        lambda tensor: tensor.to(torch.complex64),
+        lambda tensor: tensor.int(),
+        lambda tensor: tensor > 0,
+        lambda tensor: tensor.to_sparse(),
+        lambda tensor: tensor.to("meta"),
+        lambda tensor: torch.quantize_per_tensor(tensor, 0.1, 0, torch.qint8),
+    ],
+)
+def test_tensors_of_other_types(convert: Any, tmp_path: Path) -> None:
+    model = Model("llama")
+    t = published.eagle(1, model)
+    for name in ("fc.weight", "layers.0.post_attention_layernorm.weight"):
+        changed = {**t, name: convert(t[name])}
+        failing(model, write(tmp_path / "m", LAYER_CONFIG, changed, "pytorch_model.bin"), "tensor", name)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.bool, torch.float8_e4m3fn])
+def test_maps_of_tokens_of_other_types(dtype: Any, tmp_path: Path) -> None:
+    e3 = published.eagle3(1, DRAFTED)
+    folder = write(tmp_path / "c", LAYER_CONFIG, {**e3, "d2t": e3["d2t"].to(dtype)})
+    failing(EightLayers(), folder, "d2t", "numbers of type")
+
+
+def test_tables_with_more_rows_than_tokens_take_no_memory(tmp_path: Path) -> None:
+    e3 = published.eagle3(1, DRAFTED)
+    rows = torch.ones(1, 1).expand(1 << 40, HIDDEN)
+    folder = write(tmp_path / "c", LAYER_CONFIG, {**e3, "lm_head.weight": rows}, "pytorch_model.bin")
+    assert (folder / "pytorch_model.bin").stat().st_size < 200_000
+    failing(EightLayers(), folder, "lm_head.weight has 1099511627776 rows", "48 tokens")
+
+
+@pytest.mark.parametrize("value", ["a", [1], -1.0, 0, float("nan"), True, 10**400, {}])
+def test_numbers_of_the_config(value: Any, tmp_path: Path) -> None:
+    model = Model("llama")
+    t = published.eagle(1, model)
+    for key in ("rope_theta", "rms_norm_eps", "num_attention_heads", "intermediate_size"):
+        failing(model, write(tmp_path / "y", {**LAYER_CONFIG, key: value}, t), str(tmp_path / "y"))
+    for kind in ("default", "linear", "llama3"):
+        rope = {"rope_type": kind, "rope_theta": value, "factor": 2.0}
+        config = {**LAYER_CONFIG, "rope_parameters": rope}
+        failing(model, write(tmp_path / "y", config, t), str(tmp_path / "y"))
+    medusa = {"medusa_num_heads": 2, "medusa_num_layers": 1}
+    for key, wrong in (
+        ("medusa_num_heads", value),
+        ("medusa_num_heads", 1 << 40),
+        ("medusa_num_layers", 1 << 40),
+    ):
+        folder = write(tmp_path / "z", {**medusa, key: wrong}, published.medusa(1, 2, 1))
+        failing(model, folder, str(tmp_path / "z"))
