@@ -20,10 +20,12 @@ from torch import nn
 from structgen.errors import OptionError, VocabularyMismatch
 from structgen.speculative.checks import check_whole
 from structgen.speculative.learned import DraftWeights
+from structgen.speculative.learned.acceptance import network_tensors
 from structgen.speculative.learned.eagle import EagleNetwork, EagleSizes
 from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork
 from structgen.speculative.learned.kangaroo import KangarooNetwork, KangarooSizes
 from structgen.speculative.learned.layers import LayerSizes
+from structgen.speculative.learned.loading import check_tensors
 from structgen.speculative.learned.nested_layers import NestedNetwork, NestedSizes
 from structgen.speculative.learned.output_layers import logit_map_of, output_rows
 from structgen.speculative.learned.parts import transformers_model
@@ -89,6 +91,8 @@ class Recipe:
                     f"the {role} is a drafter of the kind {given.kind!r:.40}, not {self.kind!r}",
                     hint="Train it with the same options.",
                 )
+            if given is not None:
+                check_tensors(given)
 
 
 def layers_read(model: HuggingFaceModel) -> tuple[int, ...]:
@@ -181,7 +185,7 @@ def _tensors(
             f"the {role} drafter has other sizes than the one that is trained",
             hint="Train it with the same options.",
         )
-    return given.tensors
+    return network_tensors(given)
 
 
 _Sizes = EagleSizes | HeadSizes | KangarooSizes | NestedSizes | PromptTokenSizes

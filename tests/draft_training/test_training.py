@@ -24,7 +24,12 @@ from structgen.errors import ModelError, OptionError, VocabularyMismatch  # noqa
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.models.hugging_face import HuggingFaceModel  # noqa: E402
 from structgen.speculative import Fixed, Speculation  # noqa: E402
-from structgen.speculative.learned import load_drafter, load_weights, save_weights  # noqa: E402
+from structgen.speculative.learned import (  # noqa: E402
+    AcceptanceHead,
+    load_drafter,
+    load_weights,
+    save_weights,
+)
 from tests.models.tiny import SIZE, tiny_model  # noqa: E402
 from tests.speculative.tiny_sessions import VOCABULARY  # noqa: E402
 
@@ -226,7 +231,8 @@ def test_a_training_starts_from_weights_of_another(tmp_path: Path) -> None:
     model, features = repeated(tmp_path)
     trained, first = train_drafter(model, features, Recipe("eagle", 64, options=OPTIONS))
     save_weights(trained, tmp_path / "weights")
-    start = load_weights(tmp_path / "weights")
+    plain = load_weights(tmp_path / "weights")
+    start = dataclasses.replace(plain, tensors={**plain.tensors, **AcceptanceHead(32).tensors()})
     short, save = dataclasses.replace(OPTIONS, epochs=1, learning_rate=1e-6), tmp_path / "state"
     _, second = train_drafter(model, features, Recipe("eagle", 64, options=short, start=start), save=save)
     assert second.validations[0][1].right[2] > 0.9 > first.validations[0][1].right[2]
@@ -234,8 +240,11 @@ def test_a_training_starts_from_weights_of_another(tmp_path: Path) -> None:
         train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
     layer = {**start.sizes["layer"], "mlp": 8}
     other = dataclasses.replace(start, sizes={**start.sizes, "layer": layer})
+    with pytest.raises(ModelError, match="shapes of their sizes: the tensor layer.gate.weight"):
+        Recipe("eagle", 64, options=short, start=other)
+    wider = EagleOptions(feature_sampling=True)
     with pytest.raises(OptionError, match="the start drafter has other sizes"):
-        train_drafter(model, features, Recipe("eagle", 64, options=short, start=other))
+        train_drafter(model, features, Recipe("eagle", 64, options=short, start=start, eagle=wider))
     other = dataclasses.replace(start, vocabulary="another")
     with pytest.raises(VocabularyMismatch, match="the start drafter"):
         train_drafter(model, features, Recipe("eagle", 64, options=short, start=other))
