@@ -106,7 +106,7 @@ def test_a_judge_is_measured_on_texts_that_were_set_apart() -> None:
 
 
 def test_files_of_judges(tmp_path: Path) -> None:
-    judge, model = Judge(np.arange(4) / 3, 0.25, 0.75), Tiny()
+    judge, model = Judge(np.arange(32) / 3, 0.25, 0.75), Tiny()
     path = tmp_path / "judge.json"
     save_judge(judge, path, model.vocabulary.fingerprint, {"labels": 3})
     loaded = load_judge(path, model)
@@ -119,6 +119,9 @@ def test_files_of_judges(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(ModelError, match="not a complete file of a judge"):
             load_judge(path, model)
+    path.write_text(json.dumps(about | {"weight": [1.0] * 31}))
+    with pytest.raises(ModelError, match="states of 31 numbers; this model's have 32"):
+        load_judge(path, model)
     path.write_text(json.dumps(about | {"vocabulary": "other"}))
     with pytest.raises(VocabularyMismatch, match="trained with another tokenizer"):
         load_judge(path, model)

@@ -9,11 +9,13 @@ from typing import Any
 from structgen.errors import ModelError, OptionError, VocabularyMismatch
 
 from ..lossy import Judge
+from .parts import output_weight, transformers_model
 from .weights import replacing
 
 __all__ = ["load_judge", "save_judge"]
 
 _FORMAT = "structgen-judge-1"
+_RETRAIN = "Train one for this model: structgen draft train-judge."
 
 
 def save_judge(judge: Judge, path: str | Path, vocabulary: str, notes: dict[str, Any] | None = None) -> None:
@@ -40,7 +42,7 @@ def save_judge(judge: Judge, path: str | Path, vocabulary: str, notes: dict[str,
     try:
         with replacing(path) as made:
             made.write_text(json.dumps(about), "utf-8")
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: no file can have this name
         raise ModelError(f"the judge cannot be written to {path}: {error}") from error
 
 
@@ -52,7 +54,7 @@ def load_judge(path: str | Path, model: Any) -> Judge:
         model: The model that verifies drafts, a `LanguageModel`.
 
     Raises:
-        ModelError: The file cannot be read, or is not one of a judge.
+        ModelError: The file cannot be read, or is not one of a judge; or the judge reads states of another width.
         VocabularyMismatch: The judge was trained with another tokenizer.
 
     Example:
@@ -74,6 +76,20 @@ def load_judge(path: str | Path, model: Any) -> Judge:
     if about.get("vocabulary") != model.vocabulary.fingerprint:
         raise VocabularyMismatch(
             f"the judge of {path} was trained with another tokenizer: some token is not the same",
-            hint="Train one for this model: structgen draft train-judge.",
+            hint=_RETRAIN,
+        )
+    width = _hidden_size(model)
+    if width is not None and len(judge.weight) != width:
+        raise ModelError(
+            f"the judge of {path} reads hidden states of {len(judge.weight)} numbers; this model's have {width}",
+            hint=_RETRAIN,
         )
     return judge
+
+
+def _hidden_size(model: Any) -> int | None:
+    """Return the width of the states that the output layer reads; None if the model is not one of `transformers`."""
+    try:
+        return output_weight(transformers_model(model)).shape[1]
+    except (ModelError, AttributeError):
+        return None
