@@ -34,7 +34,7 @@ from structgen.protocols import layer_count_of
 from ..checks import check_number, check_whole
 from ..drafters import Context, RowDrafter, SilentRow, Start
 from .output_layers import logit_map_of
-from .parts import LearnedRow, Scores, TrimmedHead, trimmed_head
+from .parts import LearnedRow, Scores, TrimmedHead, transformers_model, trimmed_head
 from .per_model import PerModel
 from .row_exit import RowExit
 
@@ -199,12 +199,12 @@ class DEL:
         return _ExitRow(parts, self, start)
 
     def _fit(self, model: Any) -> _Parts:
-        whole: Any = getattr(model, "model", None)
+        whole = transformers_model(model)
         found = find_layers(whole)
         norm = found and next((found[0]._modules[name] for name in NORMS if name in found[0]._modules), None)
-        if whole is None or found is None or norm is None:
+        if found is None or norm is None:
             raise ModelError(
-                f"the layers of {a_kind(model if whole is None else whole)} cannot run alone",
+                f"the layers of {a_kind(whole)} cannot run alone",
                 hint="DEL needs a transformers model with `layers` that have `self_attn`, such as Llama's or Qwen's.",
             )
         layers, size = found[1], int(model.vocabulary.size)

@@ -16,6 +16,7 @@ from structgen.errors import ModelError, OptionError  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.generation.drafting import RowStates  # noqa: E402
 from structgen.matcher import Matcher  # noqa: E402
+from structgen.models import with_processors  # noqa: E402
 from structgen.models.session import start_session  # noqa: E402
 from structgen.speculative.controllers import Fixed  # noqa: E402
 from structgen.speculative.drafters import Context, Start, TokenLookup  # noqa: E402
@@ -219,6 +220,17 @@ def test_options_out_of_range(options: dict[str, Any]) -> None:
 def test_options_that_do_not_fit_the_model(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ModelError, match=text):
         DEL(**options).start(Start((5,), VOCABULARY, model=DeepModel()))
+
+
+def test_models_with_processors() -> None:
+    model: Any = DeepModel(idle=2)
+    processed = with_processors(model, lambda tokens, logits: logits)
+    options = SamplingOptions(temperature=0.0, max_tokens=20)
+    speculation = Speculation((DEL(every=1, least=0.0, costs=CHEAP),), controller=Fixed(5))
+    (found,) = generate_tokens(processed, PROMPTS[:1], [None], options, drafting=speculation.start(processed))
+    (plain,) = generate_tokens(processed, PROMPTS[:1], [None], options)
+    assert found.tokens == plain.tokens and speculation.counts["accepted"]
+    assert not any(record.failed for record in speculation.records)
 
 
 def test_drafters_can_be_pickled() -> None:
