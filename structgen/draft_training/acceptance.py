@@ -29,7 +29,6 @@ from .guesses import Guesses
 __all__ = [
     "Acceptances",
     "HeadReport",
-    "acceptance_labels",
     "acceptance_loss",
     "acceptances",
     "ranking",
@@ -186,16 +185,6 @@ def ranking(scores: torch.Tensor, labels: torch.Tensor) -> float:
     right, wrong = (np.bincount(places[part], minlength=len(values)) for part in (positive, ~positive))
     below = np.cumsum(wrong) - wrong / 2
     return float((right * below).sum() / (right.sum() * wrong.sum()))
-
-
-def acceptance_labels(draft_logits: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
-    """Return 1 where the drafter's first-ranked token is that of the text, else 0, ``[positions]``.
-
-    Args:
-        draft_logits: The drafter's logits of its N tokens, ``[positions, N]``.
-        token_ids: The text's tokens as indices of these, ``[positions]``; -1 where the drafter has no such token.
-    """
-    return (draft_logits.argmax(-1) == token_ids).float()
 
 
 def acceptance_loss(

@@ -11,7 +11,6 @@ distributions as targets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from torch import nn
 from structgen.errors import ModelError
 from structgen.models.caches import memory_of, reads_trees
 from structgen.models.packed import PackedLinear
-from structgen.speculative.learned.output_layers import logit_map_of
 from structgen.speculative.learned.prompt_tokens import PromptTokensNetwork
 
 from .training import Training
@@ -29,7 +27,7 @@ from .training import Training
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-__all__ = ["PromptTokenTraining", "prompt_token_logits", "prompt_token_states"]
+__all__ = ["PromptTokenTraining", "prompt_token_states"]
 
 _POSITIONS = 24
 """The largest number of positions of a text that a step reads."""
@@ -89,26 +87,6 @@ def prompt_token_states(
         **cache,
     ).last_hidden_state
     return states.reshape(texts, places, count, -1)
-
-
-def prompt_token_logits(
-    model: PreTrainedModel, tokens: torch.Tensor, positions: Sequence[int], embeddings: torch.Tensor
-) -> torch.Tensor:
-    """Return the logits after each embedding at positions of one text.
-
-    Args:
-        model: The model of `transformers`.
-        tokens: The tokens of the text, ``[tokens]``.
-        positions: See `prompt_token_states`.
-        embeddings: The embeddings, ``[embeddings, hidden size]``.
-
-    Returns:
-        ``[positions, embeddings, vocabulary]``.
-    """
-    ends = torch.tensor(positions, device=tokens.device)[None]
-    states = prompt_token_states(model, tokens[None], ends, embeddings)[0]
-    logits: torch.Tensor = model.get_output_embeddings()(states)
-    return logit_map_of(model)(logits)
 
 
 class PromptTokenTraining(Training):

@@ -24,13 +24,14 @@ from structgen.draft_training.features import compute_features  # noqa: E402
 from structgen.draft_training.guesses import guesses_in_texts  # noqa: E402
 from structgen.draft_training.prompt_tokens import (  # noqa: E402
     PromptTokenTraining,
-    prompt_token_logits,
+    prompt_token_states,
 )
 from structgen.draft_training.recipes import frozen_rows, outputs_of  # noqa: E402
 from structgen.draft_training.texts import Text  # noqa: E402
 from structgen.draft_training.training import Training, TrainingOptions  # noqa: E402
 from structgen.speculative.learned import DraftWeights  # noqa: E402
 from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork  # noqa: E402
+from structgen.speculative.learned.output_layers import logit_map_of  # noqa: E402
 from structgen.speculative.learned.prompt_tokens import PromptTokenSizes, PromptTokensNetwork  # noqa: E402
 from tests.draft_training.test_training import Tiny  # noqa: E402
 from tests.models.tiny import _COMMON, _DECODER, SIZE  # noqa: E402
@@ -126,7 +127,10 @@ def test_prompt_tokens_learn_the_logits_that_they_draft_with(name: str, tmp_path
     own = model.model.get_input_embeddings()(torch.tensor(TOKENS))
     expected = []
     with torch.no_grad():
-        found = prompt_token_logits(model.model, torch.tensor(TOKENS), positions, given)
+        states = prompt_token_states(
+            model.model, torch.tensor(TOKENS)[None], torch.tensor(positions)[None], given
+        )
+        found = logit_map_of(model.model)(model.model.get_output_embeddings()(states[0]))
         for position in positions:
             inputs = torch.cat([own[: position + 1], given])[None]
             expected.append(model.model(inputs_embeds=inputs, use_cache=False).logits[0, -1])

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import structgen as sg  # noqa: E402
-from structgen.draft_training.prompt_tokens import prompt_token_logits  # noqa: E402
+from structgen.draft_training.prompt_tokens import prompt_token_states  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.matcher import Matcher  # noqa: E402
@@ -147,6 +147,12 @@ def test_verifiers_take_its_distributions(verifier: Any) -> None:
     speculation = Speculation([PromptTokens(random_weights())], verifier=verifier(), controller=Fixed(4))
     found = drawn(model, PROMPTS, options, speculation)
     assert sum(one.accepted_tokens for one in found) > 0 and not speculation.records[0].failed
+
+
+def prompt_token_logits(whole: Any, tokens: Any, positions: list[int], embeddings: Any) -> Any:
+    """The logits after each embedding at positions of one text, ``[positions, embeddings, vocabulary]``."""
+    states = prompt_token_states(whole, tokens[None], torch.tensor(positions)[None], embeddings)
+    return whole.get_output_embeddings()(states[0])
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
