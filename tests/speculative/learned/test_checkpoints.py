@@ -412,6 +412,7 @@ def test_what_is_no_known_drafter(tmp_path: Path) -> None:
         failing(model, folder, str(tmp_path / "y"))
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch deprecates quantized tensors
 @pytest.mark.parametrize(
     "convert",
     [
