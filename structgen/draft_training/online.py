@@ -2,14 +2,19 @@
 
 Why: requests change with time, and a drafter that was trained on other texts guesses less of the new ones.
 What: the hidden states of each text are kept when it has ended, within a bound. After every few texts the drafter's
-network is trained on some of them for a few steps, in a thread of its own. Texts that start afterwards use the new
-weights.
+network is trained on some of them for a few steps, in a thread of its own. The same thread gets the drafter ready with
+the new weights. Texts that start afterwards use them, and no text waits.
 Invariant: texts stay the same. If numbers are not finite, the drafter keeps the weights that it had, and stops learning
 with a warning. The buffer never exceeds its bound.
 Limits: a text counts up to its last draft. While `Goodput` pauses the drafter, nothing is learned. Of a long text the
 last 384 tokens are kept. Without a thread, all rows wait while it is trained.
-Cost: memory of the buffer; the time of the steps, on the machine that serves. A buffer contains the tokens of users'
-texts, and weights learn from them: give each group of users that must not learn of each other a drafter of its own.
+Cost: the time of the steps and of getting ready, on the machine that serves. Memory: the buffer; for each weight of the
+network 16 bytes (float32: the network, two numbers of the optimiser, the weights that are used); the output rows of the
+tokens that are drafted, in bfloat16. For the drafter of the embedded model this is 91 MB and the buffer. While it is
+trained, also the states of the buffer once more, gradients and activations. Former weights stay until the texts that
+use them end. The model's embeddings are not copied.
+A buffer contains the tokens of users' texts, and weights learn from them: give each group of users that must not learn
+of each other a drafter of its own.
 Source: Liu et al. 2024 (Online Speculative Decoding).
 """
 
@@ -20,7 +25,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,19 +183,21 @@ class OnlineDrafter:
             if self._training is None:
                 self._training = self._started(features, model)
             self._training.learn(features, self.steps)
+            _release(self._training)
             state = self._training.network.state_dict()
             if not all(torch.isfinite(tensor).all() for tensor in state.values()):
                 raise ModelError("its weights are no longer finite")
+            learned = {name: tensor.detach().float().cpu().clone() for name, tensor in state.items()}
+            self.drafter.use(learned, model)
         except Exception as error:  # noqa: BLE001 — what is served must not depend on the learning
             self._failed = True
             warnings.warn(f"a drafter stops learning: {error}", SpeculationWarning, stacklevel=2)
             return
-        self.drafter.use({name: tensor.detach().float().cpu().clone() for name, tensor in state.items()})
         self.updates += 1
 
     def _started(self, features: Features, model: HuggingFaceModel) -> Training:
         drafter, weights = self.drafter, self.drafter.weights
-        embeddings, rows = frozen_rows(model, weights.token_ids)
+        embeddings, rows = frozen_rows(model, weights.token_ids, dtype=None)
         tensors = {name: tensor.float() for name, tensor in network_tensors(weights).items()}
         network = network_of(drafter.new_network, tensors, "the drafter's weights")
         return Training(
@@ -199,7 +206,7 @@ class OnlineDrafter:
             features,
             drafter.hidden_layers,
             embeddings,
-            rows,
+            rows.to(torch.bfloat16),
             weights.token_ids,
             self._options,
         )
@@ -226,6 +233,13 @@ class OnlineDrafter:
         updates = state.pop("updates")
         self.__init__(state.pop("drafter"), learning_rate=state.pop("rate"), **state)  # type: ignore[misc]
         self.updates = updates
+
+
+def _release(training: Training) -> None:
+    """Free what a training needs during its steps only: a copy of the texts' states, and gradients."""
+    read = training.features
+    training.features = replace(read, states=read.states[:0].copy(), tokens=read.tokens[:0].copy())
+    training.network.zero_grad()
 
 
 class _OnlineRow(RowDrafter):

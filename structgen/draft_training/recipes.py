@@ -294,14 +294,23 @@ def outputs_of(kind: str) -> Outputs:
     return KINDS[kind][1]
 
 
-def frozen_rows(model: HuggingFaceModel, ids: NDArray[np.int64]) -> tuple[torch.Tensor, OutputRows]:
-    """Return the model's embeddings and its output rows for these tokens, in float32.
+def frozen_rows(
+    model: HuggingFaceModel, ids: NDArray[np.int64], *, dtype: torch.dtype | None = torch.float32
+) -> tuple[torch.Tensor, OutputRows]:
+    """Return the model's embeddings and its output rows for these tokens.
+
+    Args:
+        model: The model.
+        ids: The tokens.
+        dtype: The precision. None for that of the model; then the embeddings are the model's own, without a copy.
 
     Raises:
         ModelError: The model's logits do not follow from its states by its output layer, a scale and a bound.
     """
     whole = transformers_model(model)
-    embeddings = whole.get_input_embeddings().weight.detach().float()
+    embeddings = whole.get_input_embeddings().weight.detach()
     layer = output_rows(whole, ids)
     bias = None if layer.bias is None else layer.bias.detach().float()
-    return embeddings, OutputRows(layer.weight.detach().float(), bias, logit_map_of(whole))
+    weight = layer.weight.detach()
+    rows = OutputRows(weight.to(dtype or weight.dtype), bias, logit_map_of(whole))
+    return embeddings.to(dtype or embeddings.dtype), rows

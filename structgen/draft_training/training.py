@@ -176,7 +176,6 @@ class Training:
         self._texts = texts[~np.isin(texts, self._apart)]
         self._columns = [self.features.layers.index(layer) for layer in self.used]
         self._rows = self.output_rows.to(torch.bfloat16)
-        self._embeddings = self.embeddings.to(torch.bfloat16)
         self._drafted = torch.from_numpy(self.token_ids)
         self._optimizer = torch.optim.AdamW(
             self.network.parameters(), lr=self.options.learning_rate, betas=(0.9, 0.95), weight_decay=0.01
@@ -310,11 +309,14 @@ class Training:
             return loss, np.zeros((steps, 0), dtype=bool)
         positions = self._positions(tokens, answers, count, is_validation=counts)
         sampled = torch.arange(len(self._rows)) if counts else self._sampled(tokens)
-        rows, places = self._rows.select(sampled), torch.full((len(self._embeddings),), -1)
+        rows, places = self._rows.select(sampled), torch.full((len(self.embeddings),), -1)
         places[self._drafted[sampled]] = torch.arange(len(sampled))
         places = places.to(self._device)
         with torch.autocast(self._device.type, torch.bfloat16):
-            inputs = states[:, :-1, self._columns], self._embeddings[tokens[:, :-1]], steps
+            read = self.embeddings[tokens[:, :-1]].to(
+                torch.bfloat16
+            )  # only those of the batch: the table is large
+            inputs = states[:, :-1, self._columns], read, steps
             outputs = self.outputs(self.network, *inputs)
             known: Sequence[torch.Tensor] = ()
             if self.reference is not None and not counts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ pytest.importorskip("transformers")
 
 from structgen.draft_training.online import OnlineDrafter  # noqa: E402
 from structgen.draft_training.recipes import Recipe, train_drafter  # noqa: E402
+from structgen.errors import ModelError  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.speculative import Fixed, Speculation, SpeculationWarning, Start  # noqa: E402
-from structgen.speculative.learned import Eagle, Hydra  # noqa: E402
+from structgen.speculative.learned import Eagle, Hydra, parts  # noqa: E402
 from tests.draft_training.test_training import OPTIONS, Tiny, repeated  # noqa: E402
 
 PROMPTS = [[20 + index, 9, 30] for index in range(3)]
@@ -132,3 +134,78 @@ def test_its_rows_take_as_much_time_as_those_of_the_drafter(trained: tuple[Tiny,
     start = Start(tuple(PROMPTS[0]), model.vocabulary, model=model)
     row = OnlineDrafter(Eagle(weights)).start(start)
     assert row.computes and row.name == "eagle"
+
+
+def seen(online: OnlineDrafter, texts: int) -> None:
+    """Let texts end that are as long as those of `answer`."""
+    for number in range(texts):
+        online.add([2 + (number + place) % 30 for place in range(30)], torch.ones(30, 2, 32), 2)
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_new_weights_are_ready_before_a_text_uses_them(
+    trained: tuple[Tiny, Any], background: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts that start meanwhile use the former weights at once, and no text makes anything of new ones."""
+    model, weights = trained
+    online = OnlineDrafter(Eagle(weights, least=0.0), every=3, steps=2, background=background)
+    start = Start(tuple(PROMPTS[0]), model.vocabulary, model=model)
+    online.start(start)
+    former, fit, threads = online.drafter.prepare(model), parts.fit, []
+
+    def watched(*given: Any, **options: Any) -> Any:
+        threads.append(threading.current_thread())
+        assert online.drafter.prepare(model) is former and online.drafter.weights is weights
+        found = fit(*given, **options)
+        assert online.drafter.prepare(model) is former and online.drafter.weights is weights
+        return found
+
+    monkeypatch.setattr(parts, "fit", watched)
+    seen(online, 3)
+    online.wait()
+    assert online.updates == 1 and len(threads) == 1
+    assert (threads[0] is threading.current_thread()) == (not background)
+    online.start(start)
+    ready = online.drafter.prepare(model)
+    assert ready is not former and len(threads) == 1
+    assert torch.equal(ready.network.output_norm.weight, online.drafter.weights.tensors["output_norm.weight"])
+    assert not torch.equal(ready.network.output_norm.weight, former.network.output_norm.weight)
+
+
+def test_weights_that_cannot_get_ready_are_not_used(
+    trained: tuple[Tiny, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, weights = trained
+    online = OnlineDrafter(Eagle(weights, least=0.0), every=3, steps=2, background=False)
+    acceptance(model, online, 1)
+    former = online.drafter.prepare(model)
+
+    def failing(*given: Any, **options: Any) -> Any:
+        raise ModelError("no memory is left")
+
+    monkeypatch.setattr(parts, "fit", failing)
+    with pytest.warns(SpeculationWarning, match="stops learning: no memory is left"):
+        seen(online, 3)
+    assert online.updates == 0
+    assert online.drafter.prepare(model) is former and online.drafter.weights is weights
+
+
+def test_little_is_kept_between_trainings(trained: tuple[Tiny, Any]) -> None:
+    """No copy of the embeddings, no second copy of the texts, and no gradients."""
+    model, weights = trained
+    online = OnlineDrafter(Eagle(weights, least=0.0), every=3, steps=2, background=False)
+    acceptance(model, online, 1)
+    seen(online, 3)
+    training = online._training
+    assert training is not None and online.updates == 1
+    table = model.model.get_input_embeddings().weight
+    tensors = [held for held in vars(training).values() if isinstance(held, torch.Tensor)]
+    large = {held.data_ptr() for held in tensors if held.shape == table.shape}
+    assert large == {table.data_ptr()}
+    rows = {held.data_ptr() for held in tensors if held.shape == (len(weights.token_ids), table.shape[1])}
+    assert len(rows) == 1
+    assert not training.features.states.nbytes and not training.features.tokens.nbytes
+    assert training.features.states.base is None
+    assert all(parameter.grad is None for parameter in training.network.parameters())
+    seen(online, 3)
+    assert online.updates == 2

@@ -11,6 +11,7 @@ Source: "VocabTrim" (Goel et al. 2025): a draft needs only the tokens that are f
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
@@ -385,6 +386,8 @@ class LearnedDrafter(ABC, Generic[_Network]):
         self.acceptance = acceptance
         self._ready: PerModel[tuple[DraftWeights, Fitted[_Network]]] = PerModel()
         """What the drafter computes with for a model, and the weights that it was made of."""
+        self._lock = threading.RLock()
+        """Guards both: rows start on several threads, and `use` may be called on another one."""
 
     @classmethod
     def check_options(cls, options: Iterable[str]) -> None:
@@ -417,28 +420,39 @@ class LearnedDrafter(ABC, Generic[_Network]):
             ModelError: The weights are not for the model.
             VocabularyMismatch: They were trained with another tokenizer.
         """
-        # Another thread may replace the weights meanwhile (`use`), so each is read once.
-        ready, weights = self._ready.get(model), self.weights
-        if ready is None or ready[0] is not weights:
-            layers = layer_count_of(model)
-            if layers is not None:
-                self._check_layers(layers)
-            fitted = fit(
-                weights,
-                self.sizes,
-                self.new_network,
-                model,
-                self.acceptance,
-                in_half=self.computes_in_half,
-            )
-            ready = weights, fitted
-            self._ready.set(model, ready)
-        return ready[1]
+        with self._lock:  # of rows that start at once, one gets it ready for all
+            ready, weights = self._ready.get(model), self.weights
+            if ready is None or ready[0] is not weights:
+                ready = weights, self._fitted(weights, model)
+                self._ready.set(model, ready)
+            return ready[1]
 
-    def use(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Draft with other weights of the same network from the next text on."""
+    def use(self, tensors: dict[str, torch.Tensor], model: Any = None) -> None:
+        """Draft with other weights of the same network from the next text on.
+
+        Args:
+            tensors: The weights that change, by name.
+            model: The model to get ready for first. Until then texts start with the weights as they were, and none
+                waits. None to get ready when the next text starts.
+
+        Raises:
+            ModelError: The weights are not for the model. The ones before stay.
+        """
         kept = {name: tensor for name, tensor in self.weights.tensors.items() if name not in tensors}
-        self.weights = replace(self.weights, tensors={**kept, **tensors})
+        weights = replace(self.weights, tensors={**kept, **tensors})
+        fitted = None if model is None else self._fitted(weights, model)
+        with self._lock:
+            self.weights = weights
+            if fitted is not None:
+                self._ready.set(model, (weights, fitted))
+
+    def _fitted(self, weights: DraftWeights, model: Any) -> Fitted[_Network]:
+        layers = layer_count_of(model)
+        if layers is not None:
+            self._check_layers(layers)
+        return fit(
+            weights, self.sizes, self.new_network, model, self.acceptance, in_half=self.computes_in_half
+        )
 
     @abstractmethod
     def _sizes_from(self, given: dict[str, Any]) -> Sizes:
@@ -454,6 +468,13 @@ class LearnedDrafter(ABC, Generic[_Network]):
     @abstractmethod
     def _row(self, fitted: Fitted[_Network], temperature: float) -> RowDrafter:
         """Return the drafter of a new row."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
 
 
 class LearnedRow(RowDrafter):
