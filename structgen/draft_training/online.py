@@ -36,6 +36,7 @@ from structgen.errors import ModelError
 from structgen.protocols import layer_count_of
 from structgen.speculative import Context, Proposal, RowDrafter, SpeculationWarning, Start
 from structgen.speculative.checks import check_number, check_whole
+from structgen.speculative.guarded import grows_without_lock
 from structgen.speculative.learned.acceptance import network_tensors
 from structgen.speculative.learned.heads import HeadSizes
 from structgen.speculative.learned.made_networks import network_of
@@ -120,6 +121,11 @@ class OnlineDrafter:
         """Returns the model of the last text while it lives: the drafter keeps none alive."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+
+    @property
+    def grows_without_lock(self) -> bool:
+        """See `Drafter`: as the drafter's rows do. What ends is added under a lock of its own."""
+        return grows_without_lock(self.drafter)
 
     def hidden_layers(self, layer_count: int) -> tuple[int, ...]:
         """Return the layers that the drafter reads, and the one that the model's output layer reads."""

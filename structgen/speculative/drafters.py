@@ -159,6 +159,10 @@ class Drafter(Protocol):
     - ``probe_embeddings(model)``, which returns embeddings that the model reads after the row and after nodes of its
       draft without keeping them (a torch tensor ``[embeddings, hidden size]``), and ``probe_ends``, the number of these
       nodes; the logits are in the next `Context.probed`. One drafter of a `Speculation` may have them;
+    - ``grows_without_lock = True``, if several threads may call `start`, and `observe`, `propose`, `distribution` and
+      `sampled` of different rows, while another one calls `finish`. The rows of a running batch then do not wait for
+      one another where a constraint is slow. Otherwise one row at a time finds its draft, and the model waits for it.
+      Subclasses do not inherit it: they declare it again;
     - ``learn(contexts, logits)``, called with the logits of each forward pass (``[contexts, vocabulary.size]``,
       read-only) and with up to `CONTEXT` tokens before each of them.
     """
@@ -212,6 +216,8 @@ class ForcedBytes:
         most: The largest number of bytes.
     """
 
+    grows_without_lock = True
+
     def __init__(self, most: int = 64) -> None:
         check_whole("most", most, high=4096)
         self._most = most
@@ -262,6 +268,8 @@ class TokenLookup:
         longest: The largest number of tokens to compare.
         most: The largest number of tokens to propose.
     """
+
+    grows_without_lock = True
 
     def __init__(self, longest: int = 8, most: int = 10) -> None:
         check_whole("longest", longest)
@@ -316,6 +324,8 @@ class Copying:
     " Swedish". At the end of a word the copy may end, too: then the constraint's shortest completion is also proposed,
     such as a closing quote.
     """
+
+    grows_without_lock = True
 
     def __init__(self) -> None:
         self._encoder: _Encoder | None = None

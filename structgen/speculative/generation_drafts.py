@@ -25,7 +25,14 @@ from structgen.generation.random_streams import uniform_stream
 from .controllers import Costs
 from .drafters import CONTEXT, Context, RowDrafter, Start
 from .growth import MIN_CHANCE, Chances, DraftsLeft, GrownTree, grow_tree
-from .guarded import BUILT_IN, UNSUPPORTED, Guarded, GuardedLearner, SpeculationWarning, hidden_layers_of
+from .guarded import (
+    UNSUPPORTED,
+    Guarded,
+    GuardedLearner,
+    SpeculationWarning,
+    grows_without_lock,
+    hidden_layers_of,
+)
 from .lossy import LossyVerifier, is_lossy
 from .probing import Probing
 from .sampled import Draws, WrongDrafts, grow_sampled_tree
@@ -96,8 +103,9 @@ class GenerationDrafts:
             for drafter, record in zip(speculation.drafters, speculation.records, strict=True)
             if record.learns
         ]
-        is_built_in = all(type(drafter).__module__ in BUILT_IN for drafter in speculation.drafters)
-        self._growth_lock: Any = nullcontext() if is_built_in and not self._learners else speculation.lock
+        needs_lock = self._learners or not all(map(grows_without_lock, speculation.drafters))
+        self._growth_lock: Any = speculation.lock if needs_lock else nullcontext()
+        """Held while a row grows its draft, masks of its constraint included, if its drafters share what may change."""
         self.wants_logits = bool(self._learners)
         self.is_lossy = is_lossy(speculation.verifier)
         self._draws_children = speculation.verifier.drafted != "any"
@@ -147,10 +155,12 @@ class GenerationDrafts:
         if self._is_resting:
             return
         before = time.perf_counter()
-        # Drafters of the package read what they share without the lock: a slow constraint delays its own row only.
+        # Without the lock, a slow constraint delays its own row only. With it, the model waits for it, too (`choose`).
         with self._growth_lock:
             self._grow_or_fail(row, hidden, trees, self._all.costs.for_rows(self._rows_in_pass, pads=False))
-        self._drafting += time.perf_counter() - before
+        seconds = time.perf_counter() - before
+        with self._all.lock:  # several rows add to it
+            self._drafting += seconds
 
     def choose(
         self, rows: Sequence[Row], pending: Sequence[int], *, rows_in_pass: int, pads: bool = False
@@ -295,7 +305,7 @@ class GenerationDrafts:
             self._all.costs.note(rows, tokens, seconds)
             for record in self._all.records:
                 record.rested()
-        self._drafting *= _TIME_DECAY
+            self._drafting *= _TIME_DECAY
         self._reading = self._reading * _TIME_DECAY + seconds
 
     def on_step(self, row: Row, drafted: int, accepted: int) -> None:

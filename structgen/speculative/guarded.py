@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import threading
 import time
 import traceback
 import warnings
@@ -24,12 +25,12 @@ from .drafters import Context, Drafter, Proposal, RowDrafter, Start
 from .sampled import Sampled
 
 __all__ = [
-    "BUILT_IN",
     "UNSUPPORTED",
     "DrafterRecord",
     "Guarded",
     "GuardedLearner",
     "SpeculationWarning",
+    "grows_without_lock",
     "hidden_layers_of",
     "reads_hidden_states",
     "start_guarded",
@@ -41,8 +42,10 @@ _DRAWN = ("one", "distinct", "independent", "greedy")
 _MIN_PASSES = 24
 """Forward passes before a drafter is judged."""
 _REST, _LONGEST_REST = 24, 768
-BUILT_IN = ("structgen.speculative.drafters", "structgen.speculative.recycling")
-"""Modules of drafters that need no guard, and whose `propose` several threads may call while another one learns."""
+_BUILT_IN = ("structgen.speculative.drafters", "structgen.speculative.recycling")
+"""Modules of drafters that need no guard."""
+_failing = threading.Lock()
+"""Guards the failures of a record: rows fail on threads of their own, while some of them hold `Speculation.lock`."""
 
 
 UNSUPPORTED = (
@@ -117,7 +120,8 @@ class DrafterRecord:
 
     def fails(self, why: str) -> None:
         """Record a failure, and warn that the drafter is left out from here on."""
-        self.failed, self.why = self.failed + 1, why
+        with _failing:
+            self.failed, self.why = self.failed + 1, why
         warnings.warn(
             f"the drafter {self.name} failed and is left out: {why}", SpeculationWarning, stacklevel=3
         )
@@ -148,9 +152,18 @@ def hidden_layers_of(readers: Sequence[object], model: LanguageModel) -> tuple[i
     return tuple(sorted(layer for layer in wanted if 0 <= layer <= count))
 
 
+def grows_without_lock(drafter: object) -> bool:
+    """Return whether rows of a drafter may start, observe and propose on several threads at a time.
+
+    Its class itself declares it (`Drafter`). A subclass that does not may share more between rows.
+    """
+    declared = "grows_without_lock" in vars(type(drafter))
+    return declared and getattr(drafter, "grows_without_lock") is True  # noqa: B009 — it is no part of the protocol
+
+
 def start_guarded(drafter: Drafter, start: Start, record: DrafterRecord) -> RowDrafter:
     """Start a drafter on a row; the result does not raise. Errors of our own drafters at the start are the caller's."""
-    if type(drafter).__module__ in BUILT_IN:
+    if type(drafter).__module__ in _BUILT_IN:
         return drafter.start(start)
     row, size = None, start.vocabulary.size
     is_users = not type(drafter).__module__.startswith("structgen.speculative.")

@@ -309,6 +309,8 @@ class SuffixStore:
             constraints are evicted, then the older texts of the last one. A longer text is not kept.
     """
 
+    grows_without_lock = True  # rows read the texts, and change them in `finish` only
+
     def __init__(self, longest: int = 16, width: int = 2, most: int = 200_000) -> None:
         check_whole("longest", longest)
         check_whole("width", width)

@@ -215,6 +215,7 @@ class Eagle(LearnedDrafter[EagleNetwork]):
     """Drafts with a decoder layer that was trained on the model's hidden states; see `LearnedDrafter`."""
 
     kind = "eagle"
+    grows_without_lock = True
     sizes: EagleSizes
 
     def _sizes_from(self, given: dict[str, Any]) -> EagleSizes:

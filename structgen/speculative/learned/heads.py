@@ -237,6 +237,7 @@ class Medusa(_HeadsDrafter):
     """
 
     kind = "medusa"
+    grows_without_lock = True
     usual_least = 0.0
 
     def _sizes_from(self, given: dict[str, Any]) -> HeadSizes:
@@ -253,6 +254,7 @@ class Hydra(_HeadsDrafter):
     """
 
     kind = "hydra"
+    grows_without_lock = True
     usual_least = 0.1
 
 

@@ -95,6 +95,7 @@ class Kangaroo(LearnedDrafter[KangarooNetwork]):
     """
 
     kind = "kangaroo"
+    grows_without_lock = True
     computes_in_half = False  # the model's own layers read its states
     sizes: KangarooSizes
     usual_width = 2

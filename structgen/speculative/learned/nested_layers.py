@@ -116,6 +116,7 @@ class NestedLayers(LearnedDrafter[NestedNetwork]):
     """
 
     kind = "layers"
+    grows_without_lock = True
     computes_in_half = False  # it is a draft model, with a KV cache in the precision of the target
     sizes: NestedSizes
 

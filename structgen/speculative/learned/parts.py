@@ -330,6 +330,9 @@ class LearnedDrafter(ABC, Generic[_Network]):
     It keeps no model alive: when the model is freed, what was made for it is dropped. Then it drafts for the next model
     that its weights fit.
 
+    Rows share what was computed from the weights, and none of them changes it. So subclasses may declare
+    ``grows_without_lock`` (`Drafter`) if their rows share nothing else.
+
     Args:
         weights: Weights that `structgen draft train` wrote, or the path of their file.
         most: The largest number of tokens of a draft path.

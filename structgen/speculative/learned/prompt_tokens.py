@@ -80,6 +80,7 @@ class PromptTokens(LearnedDrafter[PromptTokensNetwork]):
     """
 
     kind = "prompt-tokens"
+    grows_without_lock = True
     computes_in_half = False  # the model reads its embeddings
     sizes: PromptTokenSizes
     usual_least = 0.0
