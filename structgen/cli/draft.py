@@ -100,6 +100,19 @@ def _add_train(actions: Any) -> None:
     add("--batch", type=int, default=8, help="texts of a step (8)")
     add("--learning-rate", type=float, help="of the first steps (0.001; prompt-tokens: 0.01)")
     add("--steps-ahead", type=int, default=3, help="tokens that it learns to guess in a row (3)")
+    add("--blocks", type=int, default=1, help="medusa, hydra: residual blocks of each head (1)")
+    add("--inner", type=int, default=0, help="medusa, hydra: width of the inner layer of a block (none)")
+    add(
+        "--context-layer",
+        action="store_true",
+        help="medusa, hydra: a decoder layer reads the states of the whole text, and the heads its output",
+    )
+    add("--draft-layer", action="store_true", help="hydra: a decoder layer reads the drafted tokens (Clover)")
+    add(
+        "--trigrams",
+        action="store_true",
+        help="hydra: heads read the last three tokens, encoded together (Chimera)",
+    )
     add(
         "--feature-sampling",
         action="store_true",
@@ -139,6 +152,7 @@ def _add_trim(actions: Any) -> None:
 def _train(arguments: argparse.Namespace) -> int:
     with needed("structgen draft", "transformers"):
         from structgen.draft_training.eagle import EagleOptions
+        from structgen.draft_training.heads import HeadOptions
         from structgen.draft_training.recipes import Recipe, train_drafter
         from structgen.draft_training.training import TrainingOptions
         from structgen.speculative.learned import load_weights, save_weights
@@ -169,8 +183,17 @@ def _train(arguments: argparse.Namespace) -> int:
         tokens_a_pass=arguments.tokens_a_pass,
         glancing=EagleOptions.glancing if arguments.glancing is None else arguments.glancing,
     )
+    heads = HeadOptions(
+        arguments.blocks,
+        arguments.inner,
+        arguments.context_layer,
+        arguments.draft_layer,
+        arguments.trigrams,
+    )
     exits = Recipe.exits if arguments.exits is None else tuple(arguments.exits)
-    recipe = Recipe(kind, arguments.vocabulary, options=options, eagle=eagle, exits=exits, **before)
+    recipe = Recipe(
+        kind, arguments.vocabulary, options=options, eagle=eagle, heads=heads, exits=exits, **before
+    )
     check_corpora(arguments)
     directory = directory_of(arguments, arguments.weights)
     model = model_of(arguments)

@@ -35,7 +35,7 @@ from structgen.speculative.learned.shipped_weights import base_of
 from .eagle import EagleOptions, EagleTraining, eagle_outputs, eagle_sizes
 from .features import Features
 from .first_layers import first_layers
-from .heads import head_outputs
+from .heads import HeadOptions, head_outputs, head_sizes
 from .masks import TextMasks
 from .nesting import nested_outputs
 from .on_policy import OnPolicy
@@ -61,6 +61,8 @@ class Recipe:
     options: TrainingOptions = field(default_factory=TrainingOptions)
     eagle: EagleOptions = field(default_factory=EagleOptions)
     """Further options, of the kind "eagle"."""
+    heads: HeadOptions = field(default_factory=HeadOptions)
+    """Further options, of the kinds "medusa" and "hydra"."""
     exits: tuple[int, ...] = (1, 2)
     """For the kind "layers": after how many layers the draft model has exits. The last one is its depth."""
     start: DraftWeights | None = None
@@ -72,6 +74,16 @@ class Recipe:
         if self.kind != "eagle" and self.eagle != EagleOptions():
             raise OptionError(
                 f"feature sampling, alignment and tokens for each pass are options of eagle, not of {self.kind}"
+            )
+        if self.kind not in ("medusa", "hydra") and self.heads != HeadOptions():
+            raise OptionError(
+                "blocks, inner layers, layers over the text or the draft, and trigrams are options of medusa and "
+                f"hydra, not of {self.kind}"
+            )
+        if self.kind == "medusa" and self.heads.follow_draft:
+            raise OptionError(
+                "a layer over drafted tokens and trigrams are options of hydra, not of medusa",
+                hint="Use the kind 'hydra'.",
             )
         if self.eagle.tokens_a_pass > self.options.steps_ahead:
             raise OptionError(
@@ -198,14 +210,16 @@ def _eagle(model: HuggingFaceModel, features: Features, recipe: Recipe) -> _Made
 
 
 def _medusa(model: HuggingFaceModel, features: Features, recipe: Recipe) -> _Made:
-    steps = recipe.options.steps_ahead
-    sizes = HeadSizes(_layer_sizes(model).hidden, model.layer_count, steps)
-    return sizes, HeadsNetwork(sizes)
+    return _heads(model, recipe, reads_draft=False)
 
 
 def _hydra(model: HuggingFaceModel, features: Features, recipe: Recipe) -> _Made:
-    steps = recipe.options.steps_ahead
-    sizes = HeadSizes(_layer_sizes(model).hidden, model.layer_count, steps, reads=steps)
+    return _heads(model, recipe, reads_draft=True)
+
+
+def _heads(model: HuggingFaceModel, recipe: Recipe, *, reads_draft: bool) -> _Made:
+    steps, layer = recipe.options.steps_ahead, _layer_sizes(model)
+    sizes = head_sizes(layer, model.layer_count, steps, recipe.heads, reads_draft=reads_draft)
     return sizes, HeadsNetwork(sizes)
 
 

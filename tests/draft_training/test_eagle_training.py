@@ -152,8 +152,8 @@ def test_a_reference_of_before_the_options_existed_is_one_of_the_same_sizes(tmp_
     with pytest.raises(OptionError, match="other sizes"):
         train_drafter(model, features, Recipe("eagle", 64, weights, short, FSPAD))
     broken = dataclasses.replace(weights, sizes={"layer": {}})
-    with pytest.raises(OptionError, match="other sizes"):
-        train_drafter(model, features, Recipe("eagle", 64, broken, short))
+    with pytest.raises(ModelError, match="do not have the sizes"):
+        Recipe("eagle", 64, broken, short)
 
 
 def one_position(
