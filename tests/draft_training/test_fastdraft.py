@@ -21,10 +21,11 @@ from structgen.draft_training.features import Features, compute_features  # noqa
 from structgen.draft_training.recipes import Recipe, layers_read, train_drafter  # noqa: E402
 from structgen.draft_training.training import Training, TrainingOptions, _hash  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
-from structgen.speculative.learned import DraftWeights, load_weights, save_weights  # noqa: E402
+from structgen.speculative.learned import load_weights, save_weights  # noqa: E402
 from structgen.speculative.learned.nested_layers import NestedNetwork  # noqa: E402
 from tests.draft_training.test_corpus import model_with  # noqa: E402
 from tests.draft_training.test_training import OPTIONS, some_texts  # noqa: E402
+from tests.speculative.learned.test_nested_layers import random_weights  # noqa: E402
 
 RECIPE = Recipe("layers", 64, options=dataclasses.replace(OPTIONS, epochs=6, loss="forward-kl"))
 
@@ -46,7 +47,7 @@ def own_texts(model: Any, folder: Path) -> Features:
 
 def test_the_stages_of_a_recipe() -> None:
     options = TrainingOptions(minutes=30, on_policy=0.5, loss="tvd", seed=3)
-    reference = DraftWeights("layers", {}, "", np.arange(3), {})
+    reference = random_weights()
     recipe = Recipe("layers", 100, reference, options, exits=(2,))
     *first, last = stage_recipes(recipe, 2)
     on_corpus = dataclasses.replace(options, minutes=10, on_policy=0.0, loss="cross-entropy")

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from structgen.draft_training.online import OnlineDrafter  # noqa: E402
+from structgen.draft_training.output_rows import OutputRows  # noqa: E402
 from structgen.draft_training.recipes import Recipe, train_drafter  # noqa: E402
 from structgen.errors import ModelError  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
@@ -202,7 +203,7 @@ def test_little_is_kept_between_trainings(trained: tuple[Tiny, Any]) -> None:
     tensors = [held for held in vars(training).values() if isinstance(held, torch.Tensor)]
     large = {held.data_ptr() for held in tensors if held.shape == table.shape}
     assert large == {table.data_ptr()}
-    rows = {held.data_ptr() for held in tensors if held.shape == (len(weights.token_ids), table.shape[1])}
+    rows = {held.weight.data_ptr() for held in vars(training).values() if isinstance(held, OutputRows)}
     assert len(rows) == 1
     assert not training.features.states.nbytes and not training.features.tokens.nbytes
     assert training.features.states.base is None

@@ -173,7 +173,7 @@ def test_a_drafter_learns_one_text_and_then_drafts_it(kind: str, eagle: EagleOpt
     assert training.validations[-1][1].right[2] > 0.9
     save_weights(weights, tmp_path / "weights")
     drafter = load_drafter(tmp_path / "weights", least=0.0, most=3)
-    speculation = Speculation([drafter], controller=Fixed(3))
+    speculation = Speculation([drafter], controller=Fixed(3), branching=False)
     options = SamplingOptions(temperature=1.0, seed=3, max_tokens=40)
     (plain,) = generate_tokens(model, [[5, 6, 7]], [None], options)
     (drafted,) = generate_tokens(model, [[5, 6, 7]], [None], options, drafting=speculation.start(model))

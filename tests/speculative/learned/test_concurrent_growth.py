@@ -63,7 +63,7 @@ def states_of(model: Model, tokens: Sequence[int], layers: tuple[int, ...]) -> R
     if not layers:
         return None
     session = start_session(model.model, SIZE, [list(tokens)], layers)
-    return RowStates(session.hidden_states(0).clone(), layers)
+    return RowStates(session.hidden_states(0).clone(), layers, len(tokens))
 
 
 def eagle() -> Eagle:
@@ -137,7 +137,7 @@ def drafts(
         for end in range(5, len(text) + 1, 3):
             row.tokens = list(text[4:end])
             known = whole[number]
-            hidden = None if known is None else RowStates(known.states[: end - 1], known.layers)
+            hidden = None if known is None else RowStates(known.states, known.layers, end - 1)
             drafting.grow(row, hidden, trees=True)
             tree = drafting._rows[row].grown.tree
             found[number].append((list(tree.tokens), list(tree.parents), list(tree.reach)))
