@@ -166,9 +166,10 @@ def test_a_silent_connection_ends(patient: Running) -> None:
 def test_what_is_not_http_gets_a_request_id(patient: Running) -> None:
     with opened(patient) as odd:
         odd.sendall(b"\x00\r\n\r\n")
-        answer = odd.recv(1000)
+        answer = b""
+        while more := odd.recv(1000):  # the answer comes in parts, and the connection is closed after it
+            answer += more
         assert answer.startswith(b"HTTP/1.1 400 ") and b"\r\nx-request-id: req-" in answer
-        assert is_closed(odd)
 
 
 def test_the_second_header_of_a_connection_has_no_more_time(patient: Running) -> None:
