@@ -10,7 +10,15 @@ from structgen.extras import needed
 
 from .draft_evaluate import add_evaluate
 from .draft_heads import add_train_acceptance, add_train_judge
-from .draft_inputs import add_model, add_texts, directory_of, features_of, model_of, outcome
+from .draft_inputs import (
+    add_model,
+    add_texts,
+    check_target,
+    directory_of,
+    features_of,
+    model_of,
+    outcome,
+)
 from .draft_presets import add_preset, check_corpora, kind_of, read_corpora, train_preset
 from .inputs import InputError
 from .parsing import Commands
@@ -195,6 +203,9 @@ def _train(arguments: argparse.Namespace) -> int:
         kind, arguments.vocabulary, options=options, eagle=eagle, heads=heads, exits=exits, **before
     )
     check_corpora(arguments)
+    check_target(
+        arguments.weights, *(path for path in (arguments.start, arguments.reference) if path is not None)
+    )
     directory = directory_of(arguments, arguments.weights)
     model = model_of(arguments)
     corpora = read_corpora(model, arguments)
@@ -239,6 +250,9 @@ def _trim(arguments: argparse.Namespace) -> int:
         from structgen.draft_training.trimming import trimmed
         from structgen.speculative.learned import load_weights, save_weights
 
+    if not arguments.texts.is_file():
+        raise InputError(f"the texts cannot be read: there is no file {arguments.texts}")
+    check_target(arguments.trimmed, arguments.weights, arguments.texts)
     weights = trimmed(load_weights(arguments.weights), read_texts(arguments.texts), arguments.vocabulary)
     save_weights(weights, arguments.trimmed)
     print(f"{arguments.trimmed}: {len(weights.token_ids)} tokens")

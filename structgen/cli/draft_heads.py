@@ -9,10 +9,13 @@ from typing import Any
 
 from structgen.extras import needed
 
-from .draft_inputs import add_model, add_texts, features_of, model_of
+from .draft_inputs import add_model, add_texts, check_target, features_of, model_of
 from .inputs import InputError
 
 __all__ = ["add_train_acceptance", "add_train_judge"]
+
+_MOST_BLOCKS = 16
+_LARGEST_WEIGHT = 1e6
 
 
 def add_train_acceptance(actions: Any) -> None:
@@ -74,8 +77,10 @@ def _train_judge(arguments: argparse.Namespace) -> int:
         raise InputError("--labels is a number above 0")
     if not 0 < arguments.threshold < 1:
         raise InputError("--threshold is between 0 and 1")
+    _check_rejection_weight(arguments.rejection_weight)
     weights = load_weights(arguments.weights)
     _check_has_states(weights.kind)
+    check_target(arguments.written, arguments.weights, arguments.prompts)
     model = model_of(arguments)
     features = features_of(model, arguments, arguments.written)
     given = label_drafts(
@@ -97,6 +102,13 @@ def _train_judge(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _check_rejection_weight(weight: float) -> None:
+    if not 0 < weight <= _LARGEST_WEIGHT:
+        raise InputError(
+            f"--rejection-weight is {weight:g}; it is a number above 0, at most {_LARGEST_WEIGHT:g}"
+        )
+
+
 def _check_has_states(kind: str) -> None:
     """Raise `InputError`, before anything is collected, for prompt tokens."""
     if kind == "prompt-tokens":
@@ -113,9 +125,13 @@ def _train_acceptance(arguments: argparse.Namespace) -> int:
         from structgen.speculative.learned import load_weights, save_weights
         from structgen.speculative.learned.acceptance import network_tensors
 
+    if not 0 <= arguments.blocks <= _MOST_BLOCKS:
+        raise InputError(f"--blocks is {arguments.blocks}; it is a number from 0 to {_MOST_BLOCKS}")
+    _check_rejection_weight(arguments.rejection_weight)
     weights = load_weights(arguments.weights)
     weights = replace(weights, tensors=network_tensors(weights))
     _check_has_states(weights.kind)
+    check_target(arguments.written, arguments.weights)
     model = model_of(arguments)
     features = features_of(model, arguments, arguments.written)
     guesses = guesses_in_texts(weights, model, features, progress=not arguments.quiet)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ __all__ = [
     "add_model",
     "add_requests",
     "add_texts",
+    "check_target",
     "directory_of",
     "features_of",
     "model_of",
@@ -49,6 +51,28 @@ def add_requests(parser: argparse.ArgumentParser) -> None:
     add = parser.add_mutually_exclusive_group().add_argument
     add("--prompts", type=Path, help="JSON lines with prompts; without, the model writes its own")
     add("--records", type=float, help="the share of its own prompts that request JSON (0.2)")
+
+
+def check_target(written: Path, *read: Path) -> None:
+    """Check, before anything that takes long, that a file can be written where nothing is lost.
+
+    Args:
+        written: The file that an action writes at its end.
+        read: Files that it reads, which must not be replaced.
+
+    Raises:
+        InputError: It is a folder, its folder is missing or cannot be written to, or it is one of the files read.
+    """
+    if written.is_dir():
+        raise InputError(f"{written} is a folder; name a file")
+    folder = written.parent
+    if not folder.is_dir():
+        raise InputError(f"{written} cannot be written: there is no folder {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK) or (written.exists() and not os.access(written, os.W_OK)):
+        raise InputError(f"{written} cannot be written: permission denied")
+    for path in read:
+        if path.exists() and written.exists() and path.samefile(written):
+            raise InputError(f"{written} is the file that is read", hint="Name another file to write.")
 
 
 def directory_of(arguments: argparse.Namespace, written: Path) -> Path:

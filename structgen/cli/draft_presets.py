@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_preset", "check_corpora", "kind_of", "read_corpora", "train_preset"]
 
+_CORPUS_TOKENS = 1_000_000
 _KINDS = {"fastdraft": "layers"}
 """The presets, and the kind of drafter that each trains."""
 
@@ -42,7 +43,6 @@ def add_preset(parser: argparse.ArgumentParser) -> None:
     add(
         "--corpus-tokens",
         type=int,
-        default=1_000_000,
         help="the most tokens of each corpus; text beyond them is left out (1000000)",
     )
 
@@ -73,8 +73,12 @@ def check_corpora(arguments: argparse.Namespace) -> None:
     """Read the corpora once, so that a fault in one is an error before a model is loaded."""
     from structgen.draft_training.corpus import check_corpus
 
-    if arguments.corpus_tokens < 1:
+    if arguments.corpus_tokens is not None and arguments.corpus_tokens < 1:
         raise InputError(f"--corpus-tokens is {arguments.corpus_tokens}; it is a number above 0")
+    if arguments.corpus_tokens is not None and not arguments.corpus:
+        raise InputError(
+            "--corpus-tokens has no effect without --corpus", hint="Leave it out, or add --corpus FILE."
+        )
     for path in arguments.corpus:
         check_corpus(path)
 
@@ -83,11 +87,9 @@ def read_corpora(model: Any, arguments: argparse.Namespace) -> list[Corpus]:
     """Return the corpora as tokens of the model."""
     from structgen.draft_training.corpus import read_corpus
 
+    most = _CORPUS_TOKENS if arguments.corpus_tokens is None else arguments.corpus_tokens
     shortest = arguments.steps_ahead + 2  # a shorter piece has no position to learn from
-    return [
-        read_corpus(model, path, most_tokens=arguments.corpus_tokens, shortest=shortest)
-        for path in arguments.corpus
-    ]
+    return [read_corpus(model, path, most_tokens=most, shortest=shortest) for path in arguments.corpus]
 
 
 def train_preset(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
+from structgen.errors import OptionError
 from structgen.speculative.checks import check_whole
 from structgen.speculative.learned.heads import TRIGRAM, HeadSizes, HeadsNetwork
 from structgen.speculative.learned.layers import LayerSizes
@@ -39,6 +40,11 @@ class HeadOptions:
     def __post_init__(self) -> None:
         check_whole("blocks", self.blocks, high=_MOST_BLOCKS)
         check_whole("inner", self.inner, low=0, high=LARGEST_SIZE)
+        if self.draft_layer and self.trigrams:
+            raise OptionError(
+                "a layer over the drafted tokens and trigrams both say how the draft is read",
+                hint="Use one of them: --draft-layer (Clover) or --trigrams (Chimera).",
+            )
 
     @property
     def follow_draft(self) -> bool:

@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from structgen.errors import ModelError
+from structgen.errors import ModelError, OptionError, a_kind
 from structgen.protocols import layer_count_of
 from structgen.speculative import Context, Proposal, RowDrafter, SpeculationWarning, Start
 from structgen.speculative.checks import check_number, check_whole
@@ -100,6 +100,11 @@ class OnlineDrafter:
         check_whole("steps", steps, high=10_000)
         check_whole("most_bytes", most_bytes, high=1 << 40)
         check_number("learning_rate", learning_rate)
+        if not isinstance(drafter, LearnedDrafter):
+            raise OptionError(
+                f"OnlineDrafter goes on training a learned drafter, and this is {a_kind(drafter)}",
+                hint="Give it load_drafter(FILE).",
+            )
         sizes = drafter.weights.sizes
         if sizes.get("output_rows") or sizes.get("embedding_rows"):
             raise ModelError(

@@ -201,8 +201,11 @@ def _drop_broken_line(path: Path) -> None:
     """Remove what an interruption left of the last line."""
     if not path.exists():
         return
-    with path.open("r+b") as file:
-        content = file.read()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            file.truncate(whole)
+    try:
+        with path.open("r+b") as file:
+            content = file.read()
+            whole = content.rfind(b"\n") + 1
+            if whole < len(content):
+                file.truncate(whole)
+    except OSError as error:
+        raise ModelError(f"the texts cannot be read or written: {path}: {error}") from error

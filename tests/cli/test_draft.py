@@ -300,6 +300,8 @@ def test_options_of_eagle_are_sizes_of_the_drafter(
         (["--exits", "1"], "--exits has no effect without --kind layers"),
         (["--selected", "0.4"], "--selected has no effect without --reference FILE"),
         (["--glancing", "0.45"], "--glancing has no effect without --tokens-a-pass"),
+        (["--corpus-tokens", "5"], "--corpus-tokens has no effect without --corpus"),
+        (["--kind", "hydra", "--draft-layer", "--trigrams"], "both say how the draft is read"),
         (["--records", "0.2", "--prompts", "x"], "argument --prompts: not allowed with argument --records"),
     ],
 )
@@ -309,6 +311,46 @@ def test_options_without_an_effect_are_refused(
     assert main(["draft", "train", str(tmp_path / "w"), *options]) == 2
     assert message in capsys.readouterr().err
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "none/new"], "none/new cannot be written: there is no folder none"),
+        (["train", "folder"], "folder is a folder; name a file"),
+        (["train", "drafter", "--start", "drafter"], "drafter is the file that is read"),
+        (["train", "link", "--start", "drafter"], "link is the file that is read"),
+        (["train-acceptance", "drafter", "drafter"], "drafter is the file that is read"),
+        (["train-acceptance", "drafter", "new", "--blocks", "-1"], "--blocks is -1"),
+        (["train-acceptance", "drafter", "new", "--rejection-weight", "-1"], "--rejection-weight is -1"),
+        (["train-acceptance", "drafter", "new", "--rejection-weight", "nan"], "--rejection-weight is nan"),
+        (["train-judge", "drafter", "drafter", "--prompts", "texts"], "drafter is the file that is read"),
+        (["train-judge", "drafter", "texts", "--prompts", "texts"], "texts is the file that is read"),
+        (["trim", "drafter", "drafter", "--texts", "texts"], "drafter is the file that is read"),
+        (["trim", "drafter", "new", "--texts", "none"], "there is no file none"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_an_error_before_anything_else(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    """No model is loaded, and nothing is written or replaced."""
+    sizes = HeadSizes(hidden=8, layer=2, count=1)
+    weights = DraftWeights("medusa", sizes.as_dict(), "x", np.arange(4), HeadsNetwork(sizes).state_dict())
+    save_weights(weights, tmp_path / "drafter")
+    (tmp_path / "texts").write_text("")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "drafter")
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(draft_inputs, "load_model", None)
+    kind = ["--kind", "medusa"] if arguments[0] == "train" else []
+    assert main(["draft", *arguments, *kind]) == 2
+    assert message in capsys.readouterr().err
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_collection_goes_on_only_in_the_same_order(

@@ -56,6 +56,8 @@ def test_options_of_heads_are_checked(tmp_path: Path) -> None:
         HeadOptions(blocks=0)
     with pytest.raises(OptionError, match="inner is -1"):
         HeadOptions(inner=-1)
+    with pytest.raises(OptionError, match="both say how the draft is read"):
+        HeadOptions(draft_layer=True, trigrams=True)
     with pytest.raises(OptionError, match="options of medusa and hydra, not of eagle"):
         Recipe("eagle", heads=HeadOptions(blocks=2))
     for heads in (HeadOptions(draft_layer=True), HeadOptions(trigrams=True)):

@@ -17,9 +17,9 @@ pytest.importorskip("transformers")
 from structgen.draft_training.online import OnlineDrafter  # noqa: E402
 from structgen.draft_training.output_rows import OutputRows  # noqa: E402
 from structgen.draft_training.recipes import Recipe, train_drafter  # noqa: E402
-from structgen.errors import ModelError  # noqa: E402
+from structgen.errors import ModelError, OptionError  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
-from structgen.speculative import Fixed, Speculation, SpeculationWarning, Start  # noqa: E402
+from structgen.speculative import Fixed, Speculation, SpeculationWarning, Start, TokenLookup  # noqa: E402
 from structgen.speculative.learned import Eagle, Hydra, parts  # noqa: E402
 from tests.draft_training.test_training import OPTIONS, Tiny, repeated  # noqa: E402
 
@@ -135,6 +135,13 @@ def test_its_rows_take_as_much_time_as_those_of_the_drafter(trained: tuple[Tiny,
     start = Start(tuple(PROMPTS[0]), model.vocabulary, model=model)
     row = OnlineDrafter(Eagle(weights)).start(start)
     assert row.computes and row.name == "eagle"
+
+
+def test_only_learned_drafters_go_on_learning(trained: tuple[Tiny, Any]) -> None:
+    with pytest.raises(OptionError, match="goes on training a learned drafter, and this is"):
+        OnlineDrafter(TokenLookup())  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="it is an acceptance head or None"):
+        Eagle(trained[1], acceptance=True)  # type: ignore[arg-type]
 
 
 def seen(online: OnlineDrafter, texts: int) -> None:

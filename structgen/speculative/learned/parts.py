@@ -381,6 +381,11 @@ class LearnedDrafter(ABC, Generic[_Network]):
                 f"the weights do not have the sizes of a drafter of the kind {self.kind!r}: {error!r:.200}"
             ) from error
         self.hidden_layers = self.sizes.hidden_layers
+        if acceptance is not None and not isinstance(acceptance, AcceptanceHead):
+            raise OptionError(
+                f"acceptance is {a_kind(acceptance)}; it is an acceptance head or None",
+                hint="A head in the drafter's file is used without this option. acceptance=None leaves it out.",
+            )
         if acceptance is not None and acceptance.hidden != self.sizes.hidden:
             raise ModelError(
                 f"the acceptance head reads states of {acceptance.hidden} numbers; the drafter's have "
