@@ -95,7 +95,7 @@ class DrafterRecord:
 
         Args:
             seconds: The time that it took.
-            taken: The number of its tokens that were drawn.
+            accepted: The number of its tokens that were drawn.
             worth: The seconds that each of them saved.
             weighed: Whether to pause the drafter if it does not pay.
         """

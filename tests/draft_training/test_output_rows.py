@@ -12,13 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from transformers import (  # noqa: E402
-    AutoModelForCausalLM,
-    CohereConfig,
-    Gemma2Config,
-    GraniteConfig,
-    PhiConfig,
-)
+from transformers import AutoModelForCausalLM  # noqa: E402
 
 from structgen.draft_training.features import compute_features  # noqa: E402
 from structgen.draft_training.guesses import guesses_in_texts  # noqa: E402
@@ -34,16 +28,10 @@ from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork  # noqa:
 from structgen.speculative.learned.output_layers import logit_map_of  # noqa: E402
 from structgen.speculative.learned.prompt_tokens import PromptTokenSizes, PromptTokensNetwork  # noqa: E402
 from tests.draft_training.test_training import Tiny  # noqa: E402
-from tests.models.tiny import _COMMON, _DECODER, SIZE  # noqa: E402
+from tests.models.tiny import SIZE  # noqa: E402
+from tests.speculative.learned.test_output_layers import ARCHITECTURES  # noqa: E402
 from tests.speculative.tiny_sessions import VOCABULARY  # noqa: E402
 
-_HEADS = {name: value for name, value in _DECODER.items() if name != "head_dim"}
-CONFIGS: dict[str, Any] = {
-    "cohere": lambda: CohereConfig(**_COMMON, **_HEADS, logit_scale=0.25),
-    "gemma2": lambda: Gemma2Config(**_COMMON, **_DECODER, final_logit_softcapping=2.0),
-    "granite": lambda: GraniteConfig(**_COMMON, **_HEADS, logits_scaling=8.0),
-    "phi": lambda: PhiConfig(**_COMMON, **_HEADS),  # its output layer has a bias
-}
 IDS = np.arange(3, 40, 2)
 TEXT = Text([5, 9, 3], [17, 8, 40, 22, 6, 11, 30], "x", 0.0)
 TOKENS = [*TEXT.prompt, *TEXT.answer]
@@ -55,7 +43,7 @@ class Scaled(Tiny):
     def __init__(self, name: str) -> None:
         super().__init__()
         torch.manual_seed(3)
-        self.model = AutoModelForCausalLM.from_config(CONFIGS[name](), dtype=torch.float32).eval()
+        self.model = AutoModelForCausalLM.from_config(ARCHITECTURES[name](), dtype=torch.float32).eval()
         with torch.no_grad():
             for parameter in self.model.parameters():
                 parameter.mul_(4).add_(0.3 * torch.randn_like(parameter))
@@ -86,7 +74,7 @@ def comparing(compare: Any) -> Any:
     return compare
 
 
-@pytest.mark.parametrize("name", list(CONFIGS))
+@pytest.mark.parametrize("name", list(ARCHITECTURES))
 def test_both_distributions_of_a_training_are_those_of_the_models_logits(name: str, tmp_path: Path) -> None:
     """A new head returns the state that it reads, so the drafter's distribution is the model's, one token before."""
     model = Scaled(name)
@@ -113,7 +101,7 @@ def test_both_distributions_of_a_training_are_those_of_the_models_logits(name: s
     assert (plain - expected.softmax(-1)).abs().max() > 0.1  # the weights alone are not enough
 
 
-@pytest.mark.parametrize("name", list(CONFIGS))
+@pytest.mark.parametrize("name", list(ARCHITECTURES))
 def test_guesses_are_scored_as_in_drafting(name: str, tmp_path: Path) -> None:
     model = Scaled(name)
     features, *_ = read(model, tmp_path)

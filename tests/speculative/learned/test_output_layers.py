@@ -34,7 +34,7 @@ _HEADS = {name: value for name, value in _DECODER.items() if name != "head_dim"}
 ARCHITECTURES: dict[str, Any] = {
     "cohere": lambda: CohereConfig(**_COMMON, **_HEADS, logit_scale=0.25),
     "gemma2": lambda: Gemma2Config(**_COMMON, **_DECODER, final_logit_softcapping=2.0),
-    "granite": lambda: GraniteConfig(**_COMMON, **_HEADS, logits_scaling=4.0),
+    "granite": lambda: GraniteConfig(**_COMMON, **_HEADS, logits_scaling=8.0),
     "phi": lambda: PhiConfig(**_COMMON, **_HEADS),  # its output layer has a bias
 }
 
