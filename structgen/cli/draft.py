@@ -203,9 +203,8 @@ def _train(arguments: argparse.Namespace) -> int:
         kind, arguments.vocabulary, options=options, eagle=eagle, heads=heads, exits=exits, **before
     )
     check_corpora(arguments)
-    check_target(
-        arguments.weights, *(path for path in (arguments.start, arguments.reference) if path is not None)
-    )
+    read = (arguments.start, arguments.reference, arguments.prompts, *arguments.corpus)
+    check_target(arguments.weights, *(path for path in read if path is not None))
     directory = directory_of(arguments, arguments.weights)
     model = model_of(arguments)
     corpora = read_corpora(model, arguments)

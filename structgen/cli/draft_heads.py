@@ -131,7 +131,7 @@ def _train_acceptance(arguments: argparse.Namespace) -> int:
     weights = load_weights(arguments.weights)
     weights = replace(weights, tensors=network_tensors(weights))
     _check_has_states(weights.kind)
-    check_target(arguments.written, arguments.weights)
+    check_target(arguments.written, arguments.weights, *([arguments.prompts] if arguments.prompts else []))
     model = model_of(arguments)
     features = features_of(model, arguments, arguments.written)
     guesses = guesses_in_texts(weights, model, features, progress=not arguments.quiet)

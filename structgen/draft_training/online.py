@@ -41,6 +41,7 @@ from structgen.speculative.learned.acceptance import network_tensors
 from structgen.speculative.learned.heads import HeadSizes
 from structgen.speculative.learned.made_networks import network_of
 from structgen.speculative.learned.parts import LearnedDrafter
+from structgen.speculative.learned.per_model import PerModel
 
 from .features import Features, as_half
 from .recipes import frozen_rows, outputs_of
@@ -121,7 +122,7 @@ class OnlineDrafter:
         self._buffer: deque[_Seen] = deque()
         self._bytes = self._new = 0
         self._failed = False
-        self._training: Training | None = None
+        self._training: PerModel[Training] = PerModel()
         self._model: Callable[[], Any] = lambda: None
         """Returns the model of the last text while it lives: the drafter keeps none alive."""
         self._lock = threading.Lock()
@@ -139,11 +140,13 @@ class OnlineDrafter:
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
         row, model = self.drafter.start(start), start.model
-        if self._model() is not model:
-            try:
-                self._model = weakref.ref(model)
-            except TypeError:
-                self._model = lambda: model
+        with self._lock:
+            if self._model() is not model:
+                try:
+                    self._model = weakref.ref(model)
+                except TypeError:
+                    self._model = lambda: model
+                self._forget_texts()  # their states are those of another model
         layers = layer_count_of(model)
         return _OnlineRow(self, row, len(start.prompt), () if layers is None else self.hidden_layers(layers))
 
@@ -174,11 +177,11 @@ class OnlineDrafter:
                 return
             self._new = 0
             texts = list(self._buffer)
-        if not self.background:
-            self._update(texts)
-            return
-        self._thread = threading.Thread(target=self._update, args=(texts,), daemon=True)
-        self._thread.start()
+            if self.background:
+                self._thread = threading.Thread(target=self._update, args=(texts,), daemon=True)
+                self._thread.start()
+                return
+        self._update(texts)
 
     def wait(self) -> None:
         """Wait until a training in progress has ended."""
@@ -191,20 +194,29 @@ class OnlineDrafter:
             if model is None:
                 return  # it was freed, and there is nothing to learn for
             features = self._features(texts, model.layer_count)
-            if self._training is None:
-                self._training = self._started(features, model)
-            self._training.learn(features, self.steps)
-            _release(self._training)
-            state = self._training.network.state_dict()
+            training = self._training.get(model)
+            if training is None:
+                training = self._started(features, model)
+                self._training.set(model, training)
+            training.learn(features, self.steps)
+            _release(training)
+            state = training.network.state_dict()
             if not all(torch.isfinite(tensor).all() for tensor in state.values()):
                 raise ModelError("its weights are no longer finite")
             learned = {name: tensor.detach().float().cpu().clone() for name, tensor in state.items()}
             self.drafter.use(learned, model)
         except Exception as error:  # noqa: BLE001 — what is served must not depend on the learning
-            self._failed = True
+            with self._lock:
+                self._failed = True
+                self._forget_texts()
+            self._training = PerModel()
             warnings.warn(f"a drafter stops learning: {error}", SpeculationWarning, stacklevel=2)
             return
         self.updates += 1
+
+    def _forget_texts(self) -> None:
+        self._buffer.clear()
+        self._bytes = self._new = 0
 
     def _started(self, features: Features, model: HuggingFaceModel) -> Training:
         drafter, weights = self.drafter, self.drafter.weights

@@ -45,9 +45,9 @@ class Speculation:
         drafters: Propose tokens; by default `ForcedBytes`, `Copying`, `TokenLookup` and a `SuffixStore`.
         verifier: Accepts draft tokens. `Match`, the default, draws exactly the tokens that are drawn without drafts.
         controller: Decides how many draft tokens are read. `Goodput`, the default, maximises tokens per second.
-        branching: Whether to draft trees instead of chains, if the session reads trees. None: trees if a drafter reads
-            hidden states, as learned ones do, because their second choice is often right, and the verifier is `Match`
-            or another one that takes any draft.
+        branching: Whether to draft trees instead of chains, if the session reads trees. None: trees if a drafter is a
+            learned one (it declares `hidden_layers`), because its second choice is often right, and the verifier is
+            `Match` or another one that takes any draft.
         depth: The largest number of tokens of a draft path.
         width: The number of children drawn at a node, if the verifier accepts several.
         allow_lossy: Whether the verifier may change the distribution of the texts (`TypicalAcceptance`, `Judge`). The

@@ -320,6 +320,8 @@ def test_options_without_an_effect_are_refused(
         (["train", "folder"], "folder is a folder; name a file"),
         (["train", "drafter", "--start", "drafter"], "drafter is the file that is read"),
         (["train", "link", "--start", "drafter"], "link is the file that is read"),
+        (["train", "texts", "--prompts", "texts"], "texts is the file that is read"),
+        (["train-acceptance", "drafter", "texts", "--prompts", "texts"], "texts is the file that is read"),
         (["train-acceptance", "drafter", "drafter"], "drafter is the file that is read"),
         (["train-acceptance", "drafter", "new", "--blocks", "-1"], "--blocks is -1"),
         (["train-acceptance", "drafter", "new", "--rejection-weight", "-1"], "--rejection-weight is -1"),

@@ -144,6 +144,23 @@ def test_only_learned_drafters_go_on_learning(trained: tuple[Tiny, Any]) -> None
         Eagle(trained[1], acceptance=True)  # type: ignore[arg-type]
 
 
+def test_texts_of_another_model_are_forgotten(trained: tuple[Tiny, Any]) -> None:
+    """Their states would train the drafter for a model that has others."""
+    model, weights = trained
+    other = Tiny()
+    online = OnlineDrafter(Eagle(weights), every=3, steps=2, background=False)
+    online.start(Start(tuple(PROMPTS[0]), model.vocabulary, model=model))
+    seen(online, 2)
+    assert len(online._buffer) == 2
+    online.start(Start(tuple(PROMPTS[0]), model.vocabulary, model=model))
+    assert len(online._buffer) == 2
+    online.start(Start(tuple(PROMPTS[0]), other.vocabulary, model=other))
+    assert not online._buffer and not online._bytes
+    seen(online, 3)
+    assert online.updates == 1 and online._training.get(model) is None
+    assert online._training.get(other) is not None
+
+
 def seen(online: OnlineDrafter, texts: int) -> None:
     """Let texts end that are as long as those of `answer`."""
     for number in range(texts):
@@ -204,7 +221,7 @@ def test_little_is_kept_between_trainings(trained: tuple[Tiny, Any]) -> None:
     online = OnlineDrafter(Eagle(weights, least=0.0), every=3, steps=2, background=False)
     acceptance(model, online, 1)
     seen(online, 3)
-    training = online._training
+    training = online._training.get(model)
     assert training is not None and online.updates == 1
     table = model.model.get_input_embeddings().weight
     tensors = [held for held in vars(training).values() if isinstance(held, torch.Tensor)]

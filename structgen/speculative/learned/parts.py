@@ -436,7 +436,7 @@ class LearnedDrafter(ABC, Generic[_Network]):
             return ready[1]
 
     def use(self, tensors: dict[str, torch.Tensor], model: Any = None) -> None:
-        """Draft with other weights of the same network from the next text on.
+        """Draft with other weights of the same network from the next text on. One thread at a time may call this.
 
         Args:
             tensors: The weights that change, by name.
