@@ -8,11 +8,12 @@ Invariant: texts stay the same. If numbers are not finite, the drafter keeps the
 with a warning. The buffer never exceeds its bound.
 Limits: a text counts up to its last draft. While `Goodput` pauses the drafter, nothing is learned. Of a long text the
 last 384 tokens are kept. Without a thread, all rows wait while it is trained.
-Cost: the time of the steps and of getting ready, on the machine that serves. Memory: the buffer; for each weight of the
-network 16 bytes (float32: the network, two numbers of the optimiser, the weights that are used); the output rows of the
-tokens that are drafted, in bfloat16. For the drafter of the embedded model this is 91 MB and the buffer. While it is
-trained, also the states of the buffer once more, gradients and activations. Former weights stay until the texts that
-use them end. The model's embeddings are not copied.
+Cost: the time of the steps and of getting ready, on the machine that serves. Memory: the buffer; the states of up to
+768 tokens of each text that is drawn (`LastStates`); for each weight of the network 16 bytes (float32: the network, two
+numbers of the optimiser, the weights that are used); the output rows of the tokens that are drafted, in bfloat16. For
+the drafter of the embedded model this is 91 MB, the states and the buffer. While it is trained, also the states of the
+buffer once more, gradients and activations. Former weights stay until the texts that use them end. The model's
+embeddings are not copied.
 A buffer contains the tokens of users' texts, and weights learn from them: give each group of users that must not learn
 of each other a drafter of its own.
 Source: Liu et al. 2024 (Online Speculative Decoding).
@@ -44,6 +45,7 @@ from structgen.speculative.learned.parts import LearnedDrafter
 from structgen.speculative.learned.per_model import PerModel
 
 from .features import Features, as_half
+from .last_states import LastStates
 from .recipes import frozen_rows, outputs_of
 from .training import Training, TrainingOptions
 
@@ -154,9 +156,9 @@ class OnlineDrafter:
         """Keep a text that has ended; train if it is time.
 
         Args:
-            tokens: Its tokens, prompt included.
+            tokens: Its tokens, prompt included, or its last ones.
             states: The hidden states after them, ``[tokens, layers, hidden size]``.
-            prompt: The number of tokens of the prompt.
+            prompt: The number of these tokens that are the prompt's.
         """
         # The attention of a training takes memory with the square of a text.
         start = max(0, len(tokens) - _LONGEST)
@@ -269,9 +271,9 @@ class _OnlineRow(RowDrafter):
     """The drafter's row, and the last hidden states that it saw."""
 
     def __init__(self, owner: OnlineDrafter, row: RowDrafter, prompt: int, layers: tuple[int, ...]) -> None:
-        self._owner, self._row, self._prompt, self._layers = owner, row, prompt, layers
+        self._owner, self._row, self._prompt = owner, row, prompt
         self.computes = row.computes
-        self._states: torch.Tensor | None = None
+        self._states = LastStates(layers, _LONGEST)
 
     @property
     def name(self) -> str:
@@ -280,24 +282,28 @@ class _OnlineRow(RowDrafter):
 
     def propose(self, context: Context) -> Iterable[Proposal]:
         """See `RowDrafter`."""
-        if not context.drafted and context.hidden is not None:
-            self._states = context.hidden.since(0, self._layers)
+        self._keep(context)
         return self._row.propose(context)
 
     def distribution(self, context: Context) -> NDArray[Any] | None:
         """See `RowDrafter`."""
+        self._keep(context)  # verifiers that draw the drafts may never call `propose`
         return self._row.distribution(context)
+
+    def _keep(self, context: Context) -> None:
+        if not context.drafted and context.hidden is not None:
+            self._states.read(context.hidden, context.tokens)
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         """See `RowDrafter`."""
-        if self._states is not None:
-            self._states = self._states[:start]
+        self._states.cut(start)
         self._row.observe(tokens, start)
 
     def finish(self, tokens: Sequence[int]) -> None:
         """See `RowDrafter`."""
-        if self._states is not None:
-            # subtle: the states of the last tokens are not known, since no draft was found after them.
-            known = tokens[: len(self._states)]
-            self._owner.add(known, self._states[: len(known)], self._prompt)
+        # The states of the last tokens are not known, since no draft was found after them.
+        kept = self._states.end(tokens)
+        if kept is not None:
+            first, states = kept
+            self._owner.add(tokens[first : first + len(states)], states, max(0, self._prompt - first))
         self._row.finish(tokens)

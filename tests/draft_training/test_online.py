@@ -14,14 +14,27 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from structgen.draft_training.online import OnlineDrafter  # noqa: E402
+from structgen.draft_training.online import _LONGEST, OnlineDrafter  # noqa: E402
 from structgen.draft_training.output_rows import OutputRows  # noqa: E402
 from structgen.draft_training.recipes import Recipe, train_drafter  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
-from structgen.speculative import Fixed, Speculation, SpeculationWarning, Start, TokenLookup  # noqa: E402
+from structgen.generation.continuous_batch import ContinuousBatch  # noqa: E402
+from structgen.generation.drafting import RowStates  # noqa: E402
+from structgen.speculative import (  # noqa: E402
+    Fixed,
+    Rejection,
+    Speculation,
+    SpeculationWarning,
+    Start,
+    TokenLookup,
+)
+from structgen.speculative.drafters import Context  # noqa: E402
 from structgen.speculative.learned import Eagle, Hydra, parts  # noqa: E402
 from tests.draft_training.test_training import OPTIONS, Tiny, repeated  # noqa: E402
+from tests.oracles.naive_matcher import NaiveMatcher  # noqa: E402
+from tests.speculative.test_batch_drafts import LateThreads, row_of, run  # noqa: E402
+from tests.speculative.tiny_sessions import DEAD, NAIVE, VOCABULARY  # noqa: E402
 
 PROMPTS = [[20 + index, 9, 30] for index in range(3)]
 
@@ -99,13 +112,77 @@ def test_what_was_learned_is_about_the_text_that_was_kept(trained: tuple[Tiny, A
     model, weights = trained
     online = OnlineDrafter(Eagle(weights, least=0.0), every=1000)
     answer(model, 0, Speculation([online], controller=Fixed(3)))
-    (seen,) = online._buffer
-    assert seen.tokens[:3].tolist() == PROMPTS[0] and len(seen.tokens) > 20
-    with torch.inference_mode():
-        output = model.model(input_ids=torch.from_numpy(seen.tokens)[None].long(), output_hidden_states=True)
+    (text,) = online._buffer
+    assert text.tokens[:3].tolist() == PROMPTS[0] and len(text.tokens) > 20
+    check_states(model, online)
+
+
+def check_states(model: Tiny, online: OnlineDrafter) -> None:
+    """Compare the states in the buffer with those of a plain pass; texts there start with their prompts."""
     layers = online.hidden_layers(model.layer_count)
-    wanted = torch.stack([output.hidden_states[layer][0] for layer in layers], dim=1)
-    np.testing.assert_allclose(seen.states, wanted, rtol=5e-3, atol=5e-3)
+    for text in online._buffer:
+        np.testing.assert_allclose(
+            text.states, plain_states(model, text.tokens.tolist(), layers), rtol=5e-3, atol=5e-3
+        )
+
+
+def plain_states(model: Tiny, tokens: list[int], layers: tuple[int, ...]) -> torch.Tensor:
+    with torch.inference_mode():
+        output = model.model(input_ids=torch.tensor([tokens]), output_hidden_states=True)
+    return torch.stack([output.hidden_states[layer][0] for layer in layers], dim=1)
+
+
+@pytest.mark.parametrize("branching", [False, True])
+def test_states_of_rows_that_step_back_in_a_running_batch(trained: tuple[Tiny, Any], branching: bool) -> None:
+    model, weights = trained
+    online = OnlineDrafter(Eagle(weights, least=0.0), every=1000)
+    speculation = Speculation([online], controller=Fixed(6), branching=branching)
+    batch: Any = ContinuousBatch(
+        model, most_rows=3, patience=1e6, prompt_tokens=5, drafting=speculation.start(model)
+    )
+    batch.close()
+    batch._threads = LateThreads(3, 0.3)
+    rows = []
+    for number in range(6):
+        matcher = NaiveMatcher([b"ab", b"abc", b"ba"], NAIVE, DEAD) if number % 2 else None
+        options = SamplingOptions(temperature=1.5, seed=(4, number), max_tokens=14, forced=bool(number % 2))
+        rows.append(row_of(number, matcher, options, VOCABULARY))
+        rows[-1].prompt = list(PROMPTS[number % 3])
+    run(batch, rows, 1, None)
+    assert sum(row.retries for row in rows) > 0 and batch.counts.accepted > 0
+    assert len(online._buffer) >= 4
+    check_states(model, online)
+
+
+@pytest.mark.parametrize("count", [20, _LONGEST + 20])
+def test_tokens_that_were_replaced_after_the_last_draft_are_left_out(
+    count: int, trained: tuple[Tiny, Any]
+) -> None:
+    model, weights = trained
+    online = OnlineDrafter(Eagle(weights, least=0.0), every=1000)
+    layers = online.hidden_layers(model.layer_count)
+    tokens = [2 + place * place % 30 for place in range(count)]
+    states = plain_states(model, tokens, layers)
+    row = online.start(Start(tuple(tokens[:5]), model.vocabulary, model=model))
+    row.observe(tokens, 5)
+    hidden = RowStates(states, layers, count - 1)
+    list(row.propose(Context(tokens, None, model.vocabulary, is_constrained=False, hidden=hidden)))
+    ended = [*tokens[:-5], 40, 41, 42, 43, 44, 45]
+    row.finish(ended)
+    (text,) = online._buffer
+    end = count - 5
+    first = max(0, count - 1 - _LONGEST)
+    assert text.tokens.tolist() == ended[first:end] and text.prompt == max(0, 5 - first)
+    np.testing.assert_allclose(text.states, states[first:end], rtol=5e-3, atol=5e-3)
+
+
+def test_texts_whose_drafts_the_verifier_draws_are_kept(trained: tuple[Tiny, Any]) -> None:
+    """Such a verifier calls `distribution` and not `propose`."""
+    model, weights = trained
+    online = OnlineDrafter(Eagle(weights, least=0.0), every=1000)
+    answer(model, 0, Speculation([online], controller=Fixed(3), verifier=Rejection()))
+    assert len(online._buffer) == 1
+    check_states(model, online)
 
 
 def test_long_texts_and_texts_beyond_the_bound(trained: tuple[Tiny, Any]) -> None:
