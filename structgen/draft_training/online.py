@@ -42,7 +42,7 @@ from structgen.speculative.learned.acceptance import network_tensors
 from structgen.speculative.learned.heads import HeadSizes
 from structgen.speculative.learned.made_networks import network_of
 from structgen.speculative.learned.parts import LearnedDrafter
-from structgen.speculative.learned.per_model import PerModel
+from structgen.speculative.per_model import PerModel
 
 from .features import Features, as_half
 from .last_states import LastStates

@@ -32,6 +32,7 @@ from structgen.vocabulary import Vocabulary
 from .checks import check_number, check_whole
 from .draft_session import DraftSession, held_tokens
 from .drafters import Context, Proposal, RowDrafter, SilentRow, Start
+from .per_model import PerModel
 from .recycling import most_probable
 from .vocabulary_map import VocabularyMap
 
@@ -309,6 +310,8 @@ def _whole_characters(text: bytes) -> bytes:
 class LayerSkip:
     """Drafts with the model itself without some of its layers.
 
+    It keeps no model alive: when the model is freed, what was made for it is dropped.
+
     Args:
         keep: The fraction of the layers that run, above 0 and below 1.
         most: The largest number of tokens of a draft path.
@@ -329,59 +332,67 @@ class LayerSkip:
             check_whole("refresh", refresh, high=1_000_000)
         self.keep, self.most, self.least, self.refresh = float(keep), most, least, refresh
         self.layers: list[int] = []
-        """The layers that run."""
+        """The layers that run, of the model that was used last."""
         self._random = np.random.default_rng(seed)
-        self._model: Any = None
-        self._draft: Any = None
+        self._drafts: PerModel[_Skeleton] = PerModel()
         self.tried = self.changed = 0
 
     def start(self, start: Start) -> RowDrafter:
         """See `Drafter`."""
-        if self._model is not start.model:
-            _, layers = _layers_of(start.model)
-            count = len(layers)
+        draft = self.draft(start.model)
+        if draft is None:
+            count = len(_layers_of(start.model)[1])
             kept = max(1, min(round(self.keep * count), count - 1))
             # The first and the last layers matter most; between them about every other one.
-            self.layers = sorted(
-                {0, count - 1, *np.linspace(0, count - 1, kept).round().astype(int).tolist()}
-            )[:kept]
-            self._model = start.model
-            self._draft = _Skeleton(start.model, self.layers)
-        return _SkipRow(self, start)
+            evenly = np.linspace(0, count - 1, kept).round().astype(int).tolist()
+            draft = self._use(start.model, _Skeleton(start.model, sorted({0, count - 1, *evenly})[:kept]))
+        return _SkipRow(self, start, draft)
 
-    def try_another(self, tokens: Sequence[int]) -> bool:
-        """Let another choice of layers read `tokens`; use it if it would have predicted more of them."""
-        count = len(_layers_of(self._model)[1])
-        others = [layer for layer in range(count) if layer not in self.layers]
+    def try_another(self, model: Any, tokens: Sequence[int]) -> bool:
+        """Let another choice of layers read `tokens`; use it if it would have predicted more of them.
+
+        Args:
+            model: The model. Nothing is tried if another one was used last.
+            tokens: The last tokens of a text.
+        """
+        draft = self.draft(model)
+        if draft is None:
+            return False
+        count = len(_layers_of(model)[1])
+        others = [layer for layer in range(count) if layer not in draft.layers]
         if not others or len(tokens) < 8:
             return False
         self.tried += 1
         if self._random.random() < 0.3:  # early exit: only the first layers
-            chosen = list(range(len(self.layers)))
+            chosen = list(range(len(draft.layers)))
         else:
-            chosen = list(self.layers)
+            chosen = list(draft.layers)
             chosen[int(self._random.integers(1, max(2, len(chosen))) % len(chosen))] = int(
                 self._random.choice(others)
             )
-        other = _Skeleton(self._model, sorted(set(chosen)))
-        if _predicted(other, tokens) <= _predicted(self._draft, tokens):
+        other = _Skeleton(model, sorted(set(chosen)))
+        if _predicted(other, tokens) <= _predicted(draft, tokens):
             return False
-        self.layers, self._draft = other.layers, other
+        self._use(model, other)
         self.changed += 1
         return True
 
-    @property
-    def draft(self) -> Any:
-        """The model with the chosen layers only."""
-        return self._draft
+    def draft(self, model: Any) -> _Skeleton | None:
+        """Return a model with the chosen layers only; None if another one was used last."""
+        return self._drafts.get(model)
+
+    def _use(self, model: Any, draft: _Skeleton) -> _Skeleton:
+        self.layers = draft.layers
+        self._drafts.set(model, draft)
+        return draft
 
 
 class _SkipRow(RowDrafter):
-    def __init__(self, drafter: LayerSkip, start: Start) -> None:
+    def __init__(self, drafter: LayerSkip, start: Start, draft: _Skeleton) -> None:
         self._drafter = drafter
         self._start = start
         self._seen = len(start.prompt)
-        self._take()
+        self._take(draft)
 
     def propose(self, context: Context) -> Iterable[Proposal]:
         return self._row.propose(context)
@@ -390,21 +401,24 @@ class _SkipRow(RowDrafter):
         return self._row.distribution(context)
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
-        every = self._drafter.refresh
-        if every is not None and len(tokens) >= self._seen + every:
+        drafter, model = self._drafter, self._start.model
+        if drafter.refresh is not None and len(tokens) >= self._seen + drafter.refresh:
             self._seen = len(tokens)
-            self._drafter.try_another(tokens[-48:])
-        if self._draft is not self._drafter.draft:
-            self._take()
+            drafter.try_another(model, tokens[-48:])
+        draft = drafter.draft(model)
+        if draft is not None and draft is not self._draft:
+            self._take(draft)
 
-    def _take(self) -> None:
-        drafter = self._drafter
-        self._draft = drafter.draft
-        self._row = _SameRow(DraftSession(self._draft), self._start, drafter.most, drafter.least, 1)
+    def _take(self, draft: _Skeleton) -> None:
+        drafter, self._draft = self._drafter, draft
+        self._row = _SameRow(DraftSession(draft), self._start, drafter.most, drafter.least, 1)
 
 
 class _Skeleton:
-    """A transformers model with some of its layers, shared with the whole one, as a language model."""
+    """A transformers model with some of its layers, as a language model.
+
+    It shares the weights with the whole model, and has no reference to it.
+    """
 
     def __init__(self, model: Any, layers: list[int]) -> None:
         from torch.nn import ModuleList

@@ -240,17 +240,19 @@ def test_better_layers_are_found_and_kept() -> None:
     speculation = speculating(drafter)
     generate_tokens(model, [[5, 6]], [None], options, drafting=speculation.start(model))
     assert drafter.layers == [0, 1] and drafter.tried >= drafter.changed >= 1
-    changed, kept = drafter.changed, drafter.draft
+    changed, kept = drafter.changed, drafter.draft(model)
     generate_tokens(model, [[5, 7]], [None], options, drafting=speculation.start(model))
-    assert (drafter.layers, drafter.changed, drafter.draft) == ([0, 1], changed, kept), "nothing is better"
+    assert (drafter.layers, drafter.changed, drafter.draft(model)) == ([0, 1], changed, kept), (
+        "nothing is better"
+    )
     assert drafter.tried > changed
 
 
 def test_others_are_not_tried_on_a_few_tokens_nor_where_there_are_no_others() -> None:
-    drafter = LayerSkip(0.5)
-    drafter.start(Start([5], VOCABULARY, model=Deep()))
-    assert not drafter.try_another([5, 6, 7]) and drafter.tried == 0
-    drafter.try_another(list(range(5, 25)))
+    drafter, model = LayerSkip(0.5), Deep()
+    drafter.start(Start([5], VOCABULARY, model=model))
+    assert not drafter.try_another(model, [5, 6, 7]) and drafter.tried == 0
+    drafter.try_another(model, list(range(5, 25)))
     assert drafter.tried == 1
 
 
@@ -264,14 +266,16 @@ def test_some_layers_are_kept_and_some_are_not(keep: float) -> None:
 
 
 def test_another_model_has_layers_of_its_own() -> None:
-    drafter = LayerSkip(0.5)
+    drafter = LayerSkip(0.5, refresh=8)
     one, other = Deep(), Deep("qwen2")
+    row: Any = drafter.start(Start([5], VOCABULARY, model=one))
+    before = drafter.draft(one)
     drafter.start(Start([5], VOCABULARY, model=one))
-    before = drafter.draft
-    drafter.start(Start([5], VOCABULARY, model=one))
-    assert drafter.draft is before
+    assert drafter.draft(one) is before
     drafter.start(Start([5], VOCABULARY, model=other))
-    assert type(drafter.draft.model) is type(other.model)
+    assert type(drafter.draft(other).model) is type(other.model) and drafter.draft(one) is None
+    row.observe(list(range(5, 25)), 1)  # a text of the first model goes on with its layers
+    assert row._draft is before and drafter.tried == 0
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,9 @@ from structgen.protocols import layer_count_of
 
 from ..checks import check_number, check_whole
 from ..drafters import Context, RowDrafter, SilentRow, Start
+from ..per_model import PerModel
 from .output_layers import logit_map_of
 from .parts import LearnedRow, Scores, TrimmedHead, transformers_model, trimmed_head
-from .per_model import PerModel
 from .row_exit import RowExit
 
 __all__ = ["DEL", "Acceptances", "ExitCosts", "best_exit"]

@@ -32,11 +32,11 @@ from structgen.protocols import layer_count_of
 
 from ..checks import check_number, check_whole
 from ..drafters import Context, Proposal, RowDrafter, SilentRow, Start
+from ..per_model import PerModel
 from .acceptance import AcceptanceHead, network_tensors
 from .int8_linear import with_int8
 from .made_networks import network_of
 from .output_layers import LogitMap, logit_map_of, output_rows, output_weight
-from .per_model import PerModel
 from .weights import DraftWeights, load_weights
 
 if TYPE_CHECKING:

@@ -14,13 +14,12 @@ pytest.importorskip("transformers")
 
 from structgen.draft_training.online import OnlineDrafter  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
-from structgen.speculative import Fixed, Speculation, defaults  # noqa: E402
+from structgen.speculative import Fixed, LayerSkip, Speculation, defaults  # noqa: E402
 from structgen.speculative.learned import DEL, Eagle  # noqa: E402
-from structgen.speculative.learned.per_model import PerModel  # noqa: E402
+from structgen.speculative.per_model import PerModel  # noqa: E402
 from tests.speculative.deep_models import DeepModel  # noqa: E402
+from tests.speculative.learned.test_eagle import random_weights  # noqa: E402
 from tests.speculative.tiny_sessions import Model  # noqa: E402
-
-from .test_eagle import random_weights  # noqa: E402
 
 
 class Named:
@@ -57,6 +56,7 @@ def drafters() -> dict[str, Any]:
     return {
         "eagle": Eagle(random_weights(), least=0.0),
         "exits": DEL(every=1, least=0.0),
+        "layers": LayerSkip(0.5, least=0.0, refresh=4),
         "online": OnlineDrafter(Eagle(random_weights(), least=0.0), every=2, steps=1, background=False),
     }
 
