@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _costs(model: Any, session: Any, head: Any, exits: Sequence[int]) -> None:
     import torch
 
-    from structgen.speculative.learned.parts import trimmed_head
+    from structgen.speculative.learned.trimmed_head import trimmed_head
 
     held = len(session._tokens[0])
     width = model.model.get_input_embeddings().weight.shape[1]

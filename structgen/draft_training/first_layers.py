@@ -17,7 +17,7 @@ from structgen.errors import ModelError, OptionError
 from structgen.models.decoder_layers import NORMS, find_layers
 from structgen.speculative.learned.layers import LayerSizes
 from structgen.speculative.learned.nested_layers import NestedNetwork, NestedSizes
-from structgen.speculative.learned.parts import transformers_model
+from structgen.speculative.learned.wrapped_models import transformers_model
 
 if TYPE_CHECKING:
     from structgen.models.hugging_face import HuggingFaceModel

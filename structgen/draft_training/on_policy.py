@@ -23,7 +23,7 @@ from torch.nn import functional
 from structgen.generation.distributions import bits_of
 from structgen.speculative.learned.layers import DraftLayer
 from structgen.speculative.learned.nested_layers import NestedNetwork
-from structgen.speculative.learned.parts import transformers_model
+from structgen.speculative.learned.wrapped_models import transformers_model
 
 from .batches import Batch, padded_batch
 from .features import Features, as_half

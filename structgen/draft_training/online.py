@@ -40,8 +40,8 @@ from structgen.speculative.checks import check_number, check_whole
 from structgen.speculative.guarded import grows_without_lock
 from structgen.speculative.learned.acceptance import network_tensors
 from structgen.speculative.learned.heads import HeadSizes
+from structgen.speculative.learned.learned_drafter import LearnedDrafter
 from structgen.speculative.learned.made_networks import network_of
-from structgen.speculative.learned.parts import LearnedDrafter
 from structgen.speculative.per_model import PerModel
 
 from .features import Features, as_half

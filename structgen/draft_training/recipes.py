@@ -28,9 +28,9 @@ from structgen.speculative.learned.layers import LayerSizes
 from structgen.speculative.learned.loading import check_tensors
 from structgen.speculative.learned.nested_layers import NestedNetwork, NestedSizes
 from structgen.speculative.learned.output_layers import logit_map_of, output_rows
-from structgen.speculative.learned.parts import transformers_model
 from structgen.speculative.learned.prompt_tokens import PromptTokens, PromptTokenSizes, PromptTokensNetwork
 from structgen.speculative.learned.shipped_weights import base_of
+from structgen.speculative.learned.wrapped_models import transformers_model
 
 from .eagle import EagleOptions, EagleTraining, eagle_outputs, eagle_sizes
 from .features import Features

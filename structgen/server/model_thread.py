@@ -33,7 +33,7 @@ from .settings import ServerSettings
 from .ticket import Ticket
 
 if TYPE_CHECKING:
-    from structgen.speculative.learned.parts import LearnedDrafter
+    from structgen.speculative.learned.learned_drafter import LearnedDrafter
 
 __all__ = ["ModelThread"]
 

@@ -30,7 +30,7 @@ from structgen.speculative import (  # noqa: E402
     TokenLookup,
 )
 from structgen.speculative.drafters import Context  # noqa: E402
-from structgen.speculative.learned import Eagle, Hydra, parts  # noqa: E402
+from structgen.speculative.learned import Eagle, Hydra, learned_drafter  # noqa: E402
 from tests.draft_training.test_training import OPTIONS, Tiny, repeated  # noqa: E402
 from tests.oracles.naive_matcher import NaiveMatcher  # noqa: E402
 from tests.speculative.test_batch_drafts import LateThreads, row_of, run  # noqa: E402
@@ -253,7 +253,7 @@ def test_new_weights_are_ready_before_a_text_uses_them(
     online = OnlineDrafter(Eagle(weights, least=0.0), every=3, steps=2, background=background)
     start = Start(tuple(PROMPTS[0]), model.vocabulary, model=model)
     online.start(start)
-    former, fit, threads = online.drafter.prepare(model), parts.fit, []
+    former, fit, threads = online.drafter.prepare(model), learned_drafter.fit, []
 
     def watched(*given: Any, **options: Any) -> Any:
         threads.append(threading.current_thread())
@@ -262,7 +262,7 @@ def test_new_weights_are_ready_before_a_text_uses_them(
         assert online.drafter.prepare(model) is former and online.drafter.weights is weights
         return found
 
-    monkeypatch.setattr(parts, "fit", watched)
+    monkeypatch.setattr(learned_drafter, "fit", watched)
     seen(online, 3)
     online.wait()
     assert online.updates == 1 and len(threads) == 1
@@ -285,7 +285,7 @@ def test_weights_that_cannot_get_ready_are_not_used(
     def failing(*given: Any, **options: Any) -> Any:
         raise ModelError("no memory is left")
 
-    monkeypatch.setattr(parts, "fit", failing)
+    monkeypatch.setattr(learned_drafter, "fit", failing)
     with pytest.warns(SpeculationWarning, match="stops learning: no memory is left"):
         seen(online, 3)
     assert online.updates == 0

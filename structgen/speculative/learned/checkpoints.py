@@ -41,8 +41,10 @@ from structgen.vocabulary import Vocabulary
 from .checkpoint_eagle import read_eagle, read_eagle3
 from .checkpoint_files import WEIGHT_FILES, Checkpoint, Target
 from .heads import MOST_BLOCKS, MOST_HEADS, HeadSizes, Medusa
-from .parts import LearnedDrafter, output_weight, transformers_model
+from .learned_drafter import LearnedDrafter
+from .output_layers import output_weight
 from .weights import DraftWeights
+from .wrapped_models import transformers_model
 
 __all__ = ["is_checkpoint", "load_checkpoint"]
 

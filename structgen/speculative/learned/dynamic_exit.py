@@ -34,9 +34,11 @@ from structgen.protocols import layer_count_of
 from ..checks import check_number, check_whole
 from ..drafters import Context, RowDrafter, SilentRow, Start
 from ..per_model import PerModel
+from .learned_drafter import LearnedRow
 from .output_layers import logit_map_of
-from .parts import LearnedRow, Scores, TrimmedHead, transformers_model, trimmed_head
 from .row_exit import RowExit
+from .trimmed_head import Scores, TrimmedHead, trimmed_head
+from .wrapped_models import transformers_model
 
 __all__ = ["DEL", "Acceptances", "ExitCosts", "best_exit"]
 

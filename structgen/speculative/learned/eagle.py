@@ -27,10 +27,12 @@ from torch import nn
 from torch.nn import functional
 
 from ..drafters import Context
+from .fitting import Fitted
 from .layer_cache import LayerCache
 from .layers import DraftLayer, LayerSizes, RMSNorm
-from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
+from .learned_drafter import LearnedDrafter, LearnedRow
 from .size_checks import check_flags, check_sizes
+from .trimmed_head import Scores
 
 __all__ = ["Eagle", "EagleNetwork", "EagleSizes", "FeatureSampler"]
 

@@ -25,10 +25,12 @@ from torch.nn import functional
 from structgen.errors import ModelError
 
 from ..drafters import Context
+from .fitting import Fitted
 from .layer_cache import LayerCache
 from .layers import DraftLayer, LayerSizes, RMSNorm
-from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
+from .learned_drafter import LearnedDrafter, LearnedRow
 from .size_checks import check_flags, check_sizes
+from .trimmed_head import Scores
 
 __all__ = ["MOST_BLOCKS", "MOST_HEADS", "HeadSizes", "HeadsNetwork", "Hydra", "Medusa"]
 

@@ -9,8 +9,9 @@ from typing import Any
 from structgen.errors import ModelError, OptionError, VocabularyMismatch
 
 from ..lossy import Judge
-from .parts import output_weight, transformers_model
+from .output_layers import output_weight
 from .weights import replacing
+from .wrapped_models import transformers_model
 
 __all__ = ["load_judge", "save_judge"]
 

@@ -29,11 +29,13 @@ from structgen.errors import ModelError
 
 from ..checks import check_number
 from ..drafters import Context, Proposal
+from .fitting import Fitted
 from .layer_cache import LayerCache
 from .layers import DraftLayer, LayerSizes, RMSNorm
-from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
+from .learned_drafter import LearnedDrafter, LearnedRow
 from .row_exit import RowExit
 from .size_checks import check_sizes
+from .trimmed_head import Scores
 from .weights import DraftWeights
 
 __all__ = ["Kangaroo", "KangarooNetwork", "KangarooSizes"]

@@ -13,9 +13,9 @@ from .checkpoints import is_checkpoint, load_checkpoint
 from .eagle import Eagle
 from .heads import Hydra, Medusa
 from .kangaroo import Kangaroo
+from .learned_drafter import LearnedDrafter
 from .made_networks import network_of
 from .nested_layers import NestedLayers
-from .parts import LearnedDrafter
 from .prompt_tokens import PromptTokens
 from .weights import DraftWeights, load_weights
 

@@ -26,9 +26,11 @@ from torch import nn
 
 from ..checks import check_number
 from ..drafters import Context, Proposal
+from .fitting import Fitted
 from .layers import DraftLayer, LayerSizes, RMSNorm
+from .learned_drafter import LearnedDrafter, LearnedRow
 from .nested_cache import NestedCache
-from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
+from .trimmed_head import Scores
 from .weights import DraftWeights
 
 __all__ = ["NestedLayers", "NestedNetwork", "NestedSizes"]

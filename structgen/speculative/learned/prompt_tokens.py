@@ -22,8 +22,10 @@ from structgen.errors import OptionError
 
 from ..checks import check_whole
 from ..drafters import Context
-from .parts import Fitted, LearnedDrafter, LearnedRow, Scores
+from .fitting import Fitted
+from .learned_drafter import LearnedDrafter, LearnedRow
 from .size_checks import check_sizes
+from .trimmed_head import Scores
 from .weights import DraftWeights
 
 __all__ = ["PromptTokenSizes", "PromptTokens", "PromptTokensNetwork"]

@@ -14,8 +14,9 @@ import torch
 
 from structgen.protocols import layer_count_of
 
+from .learned_drafter import LearnedDrafter
 from .loading import load_drafter
-from .parts import LearnedDrafter, transformers_model
+from .wrapped_models import transformers_model
 
 __all__ = ["base_of", "shipped_drafter"]
 

@@ -22,7 +22,7 @@ from structgen.matcher import Matcher  # noqa: E402
 from structgen.models.session import start_session  # noqa: E402
 from structgen.speculative import Fixed, Speculation, TriGrams  # noqa: E402
 from structgen.speculative.guarded import grows_without_lock  # noqa: E402
-from structgen.speculative.learned import DEL, Eagle, NestedLayers, parts  # noqa: E402
+from structgen.speculative.learned import DEL, Eagle, NestedLayers, learned_drafter  # noqa: E402
 from tests.models.tiny import SIZE  # noqa: E402
 from tests.speculative.letters import SilentDrafter  # noqa: E402
 from tests.speculative.tiny_sessions import VOCABULARY, Model  # noqa: E402
@@ -163,13 +163,13 @@ def test_rows_draft_the_same_on_several_threads_as_on_one(
 ) -> None:
     rng, model = np.random.default_rng(3), Model("llama")
     texts = [[int(token) for token in rng.integers(2, 27, size=18 + number)] for number in range(4)]
-    fits, fit = [], parts.fit
+    fits, fit = [], learned_drafter.fit
 
     def counted(*given: Any, **options: Any) -> Any:
         fits.append(given)
         return fit(*given, **options)
 
-    monkeypatch.setattr(parts, "fit", counted)
+    monkeypatch.setattr(learned_drafter, "fit", counted)
 
     def speculation() -> Speculation:
         if name in DESIGNS:

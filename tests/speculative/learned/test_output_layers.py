@@ -24,7 +24,7 @@ from structgen.speculative.controllers import Fixed  # noqa: E402
 from structgen.speculative.learned import DEL, Medusa  # noqa: E402
 from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork  # noqa: E402
 from structgen.speculative.learned.output_layers import LogitMap, logit_map_of  # noqa: E402
-from structgen.speculative.learned.parts import trimmed_head  # noqa: E402
+from structgen.speculative.learned.trimmed_head import trimmed_head  # noqa: E402
 from structgen.speculative.learned.weights import DraftWeights  # noqa: E402
 from structgen.speculative.speculation import Speculation  # noqa: E402
 from tests.models.tiny import _COMMON, _DECODER, CONFIGS, SIZE, tiny_model  # noqa: E402

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,7 @@ from structgen.speculative.learned.layers import LayerSizes  # noqa: E402
 from structgen.speculative.learned.loading import check_tensors  # noqa: E402
 from structgen.speculative.learned.nested_layers import NestedSizes  # noqa: E402
 from structgen.speculative.learned.prompt_tokens import PromptTokenSizes  # noqa: E402
+from structgen.speculative.learned.weights import replacing  # noqa: E402
 from structgen.speculative.lossy import Judge  # noqa: E402
 from tests.speculative.tiny_sessions import Model  # noqa: E402
 
@@ -295,3 +297,27 @@ def test_a_head_can_be_left_out_of_any_drafter(tmp_path: Path) -> None:
         assert load_drafter(tmp_path / "w", acceptance=None).acceptance is None
     with pytest.raises(OptionError, match="prompt tokens have none"):
         load_drafter(tmp_path / "w", acceptance=AcceptanceHead(32))
+
+
+def test_files_are_replaced_whole_and_readable(tmp_path: Path) -> None:
+    path = tmp_path / "draft"
+    save_weights(random_weights(), path)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~_umask()
+    before = path.read_bytes()
+    with pytest.raises(ModelError, match="cannot be written"):
+        save_weights(random_weights(), tmp_path / "no" / "folder")
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted_at(path)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def _interrupted_at(path: Path) -> None:
+    with replacing(path) as made:
+        made.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
