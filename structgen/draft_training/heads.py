@@ -13,13 +13,11 @@ from torch.nn import functional
 
 from structgen.errors import OptionError
 from structgen.speculative.checks import check_whole
-from structgen.speculative.learned.heads import TRIGRAM, HeadSizes, HeadsNetwork
+from structgen.speculative.learned.heads import MOST_BLOCKS, TRIGRAM, HeadSizes, HeadsNetwork
 from structgen.speculative.learned.layers import LayerSizes
 from structgen.speculative.learned.size_checks import LARGEST_SIZE
 
 __all__ = ["HeadOptions", "head_outputs", "head_sizes"]
-
-_MOST_BLOCKS = 16
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class HeadOptions:
     """Whether each head reads the last three tokens, encoded together, in place of all drafted ones (Chimera)."""
 
     def __post_init__(self) -> None:
-        check_whole("blocks", self.blocks, high=_MOST_BLOCKS)
+        check_whole("blocks", self.blocks, high=MOST_BLOCKS)
         check_whole("inner", self.inner, low=0, high=LARGEST_SIZE)
         if self.draft_layer and self.trigrams:
             raise OptionError(

@@ -313,10 +313,9 @@ class Training:
         places[self._drafted[sampled]] = torch.arange(len(sampled))
         places = places.to(self._device)
         with torch.autocast(self._device.type, torch.bfloat16):
-            read = self.embeddings[tokens[:, :-1]].to(
-                torch.bfloat16
-            )  # only those of the batch: the table is large
-            inputs = states[:, :-1, self._columns], read, steps
+            # Only the rows of the batch are converted: the table is large.
+            embedded = self.embeddings[tokens[:, :-1]].to(torch.bfloat16)
+            inputs = states[:, :-1, self._columns], embedded, steps
             outputs = self.outputs(self.network, *inputs)
             known: Sequence[torch.Tensor] = ()
             if self.reference is not None and not counts:

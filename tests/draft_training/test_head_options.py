@@ -16,7 +16,7 @@ from structgen.errors import ModelError, OptionError
 from structgen.generation import SamplingOptions, generate_tokens
 from structgen.speculative import Fixed, Speculation
 from structgen.speculative.learned import Hydra, Medusa
-from structgen.speculative.learned.heads import HeadSizes
+from structgen.speculative.learned.heads import MOST_BLOCKS, HeadSizes
 from tests.draft_training.test_training import OPTIONS, repeated
 
 DESIGNS = {
@@ -54,6 +54,8 @@ def test_heads_with_options_learn_a_text_and_draft_it(name: str, tmp_path: Path)
 def test_options_of_heads_are_checked(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="blocks is 0"):
         HeadOptions(blocks=0)
+    with pytest.raises(OptionError, match=f"from 1 to {MOST_BLOCKS}"):
+        HeadOptions(blocks=MOST_BLOCKS + 1)
     with pytest.raises(OptionError, match="inner is -1"):
         HeadOptions(inner=-1)
     with pytest.raises(OptionError, match="both say how the draft is read"):

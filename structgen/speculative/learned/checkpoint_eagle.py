@@ -15,11 +15,11 @@ from structgen.errors import ModelError
 from .checkpoint_files import Checkpoint, Target
 from .eagle import Eagle, EagleSizes
 from .layers import LayerSizes
+from .number_types import WHOLES
 from .size_checks import check_numbers
 
 __all__ = ["read_eagle", "read_eagle3"]
 
-_WHOLES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _LAYER_NAMES = ("midlayer.", "transformer.", "layers.0.")
 _Read = tuple[type[Eagle], EagleSizes, NDArray[np.int64], dict[str, torch.Tensor]]
 """The drafter, its sizes, the tokens that it drafts, and its tensors."""
@@ -241,7 +241,7 @@ def _drafted(checkpoint: Checkpoint, target: Target, rows: int) -> NDArray[np.in
     ids = np.arange(rows)
     if checkpoint.has("d2t"):
         shifts = checkpoint.take_any("d2t", rows)
-        if shifts.dtype not in _WHOLES:
+        if shifts.dtype not in WHOLES:
             raise ModelError(f"{checkpoint.file}: the tensor d2t has numbers of type {shifts.dtype}")
         ids = ids + shifts.long().numpy()
     elif rows != target.tokens:

@@ -19,6 +19,7 @@ import torch
 from structgen.errors import ModelError, a_kind
 from structgen.vocabulary import Vocabulary
 
+from .number_types import FLOATS
 from .size_checks import check_numbers
 
 __all__ = ["WEIGHT_FILES", "Checkpoint", "Target"]
@@ -30,7 +31,6 @@ WEIGHT_FILES = (
     "pytorch_model.bin",
 )
 """The names of files with tensors, in the order in which they are looked for in a folder."""
-_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _TORCH_FILES = (".pt", ".pth", ".bin")
 _PREFIXES = ("model.", "medusa_head.")
 """What the names of all tensors may start with."""
@@ -144,7 +144,7 @@ class Checkpoint:
             ModelError: There is no such tensor, or it has another shape, or numbers that are not finite.
         """
         tensor = self.take_any(name, *shape)
-        if tensor.dtype not in _FLOATS:
+        if tensor.dtype not in FLOATS:
             raise ModelError(
                 f"{self.file}: the tensor {self._names[name]} has numbers of type {tensor.dtype}"
             )

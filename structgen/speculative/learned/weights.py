@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from structgen.errors import ModelError, a_kind
 
+from .number_types import FLOATS, WHOLES
+
 __all__ = ["DraftWeights", "load_weights", "replacing", "save_weights"]
 
 _FORMAT = "structgen-draft-1"
 _FACTORS = ".factors"
 _MOST_BYTES = 1 << 34
-_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-_WHOLES = (torch.int32, torch.int64)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def load_weights(path: str | Path) -> DraftWeights:
         if factors is not None and (tensor.ndim != 2 or factors.shape != tensor.shape[:1]):
             raise ModelError(f"{path}: the tensor {name} and its factors have shapes that do not fit")
         for part in (tensor,) if factors is None else (factors,):
-            if part.dtype not in _FLOATS:
+            if part.dtype not in FLOATS:
                 raise ModelError(f"{path}: the tensor {name} has numbers of type {part.dtype}")
         if factors is not None and tensor.dtype != torch.int8:
             raise ModelError(f"{path}: the tensor {name} has factors, and numbers of type {tensor.dtype}")
@@ -136,8 +136,9 @@ def load_weights(path: str | Path) -> DraftWeights:
         if not torch.isfinite(tensors[name]).all():
             raise ModelError(f"{path}: the tensor {name} contains numbers that are not finite")
     ids = stored.get("token_ids")
-    is_list = ids is not None and ids.ndim == 1 and len(ids) > 0 and ids.dtype in _WHOLES
-    if ids is None or not is_list or not (ids.diff() > 0).all() or int(ids[0]) < 0:
+    is_list = ids is not None and ids.ndim == 1 and len(ids) > 0 and ids.dtype in WHOLES
+    # subtle: differences of neighbours may overflow.
+    if ids is None or not is_list or not (ids[1:] > ids[:-1]).all() or int(ids[0]) < 0:
         raise ModelError(f"{path} does not list the tokens that are drafted")
     kind, sizes = about.get("kind"), about.get("sizes")
     if not isinstance(kind, str) or not isinstance(sizes, dict):

@@ -40,6 +40,7 @@ from structgen.speculative.learned.kangaroo import KangarooSizes  # noqa: E402
 from structgen.speculative.learned.layers import LayerSizes  # noqa: E402
 from structgen.speculative.learned.loading import check_tensors  # noqa: E402
 from structgen.speculative.learned.nested_layers import NestedSizes  # noqa: E402
+from structgen.speculative.learned.number_types import WHOLES  # noqa: E402
 from structgen.speculative.learned.prompt_tokens import PromptTokenSizes  # noqa: E402
 from structgen.speculative.learned.weights import replacing  # noqa: E402
 from structgen.speculative.lossy import Judge  # noqa: E402
@@ -167,6 +168,8 @@ IDS = torch.tensor([3, 4, 5])
         IDS[:0],
         IDS.flip(0),
         IDS - 4,
+        torch.tensor([5, 3], dtype=torch.uint8),  # their difference overflows
+        torch.tensor([(1 << 63) - 1, -5]),
         None,
     ],
 )
@@ -174,6 +177,12 @@ def test_lists_of_tokens_of_other_types(ids: Any, tmp_path: Path) -> None:
     changed(tmp_path / "w", None, token_ids=ids)
     with pytest.raises(ModelError, match="does not list the tokens"):
         load_weights(tmp_path / "w")
+
+
+@pytest.mark.parametrize("dtype", WHOLES)
+def test_lists_of_tokens_of_any_whole_numbers(dtype: torch.dtype, tmp_path: Path) -> None:
+    changed(tmp_path / "w", None, token_ids=IDS.to(dtype))
+    assert load_weights(tmp_path / "w").token_ids.tolist() == IDS.tolist()
 
 
 @pytest.mark.parametrize(
