@@ -13,6 +13,7 @@ from .draft_heads import add_train_acceptance, add_train_judge
 from .draft_inputs import (
     add_model,
     add_texts,
+    check_files,
     check_target,
     directory_of,
     features_of,
@@ -163,7 +164,8 @@ def _train(arguments: argparse.Namespace) -> int:
         from structgen.draft_training.heads import HeadOptions
         from structgen.draft_training.recipes import Recipe, train_drafter
         from structgen.draft_training.training import TrainingOptions
-        from structgen.speculative.learned import load_weights, save_weights
+        from structgen.speculative.learned import save_weights
+        from structgen.speculative.learned.loading import checked_weights
 
     kind, rate = kind_of(arguments), arguments.learning_rate
     _check_effects(arguments, kind)
@@ -181,7 +183,7 @@ def _train(arguments: argparse.Namespace) -> int:
         on_policy=arguments.on_policy,
     )
     before = {
-        name: load_weights(path)
+        name: checked_weights(path)
         for name in ("reference", "start")
         if (path := getattr(arguments, name)) is not None
     }
@@ -205,6 +207,7 @@ def _train(arguments: argparse.Namespace) -> int:
     check_corpora(arguments)
     read = (arguments.start, arguments.reference, arguments.prompts, *arguments.corpus)
     check_target(arguments.weights, *(path for path in read if path is not None))
+    check_files(prompts=arguments.prompts)
     directory = directory_of(arguments, arguments.weights)
     model = model_of(arguments)
     corpora = read_corpora(model, arguments)
@@ -247,12 +250,13 @@ def _trim(arguments: argparse.Namespace) -> int:
     with needed("structgen draft", "transformers"):
         from structgen.draft_training.texts import read_texts
         from structgen.draft_training.trimming import trimmed
-        from structgen.speculative.learned import load_weights, save_weights
+        from structgen.speculative.learned import save_weights
+        from structgen.speculative.learned.loading import checked_weights
 
     if not arguments.texts.is_file():
         raise InputError(f"the texts cannot be read: there is no file {arguments.texts}")
     check_target(arguments.trimmed, arguments.weights, arguments.texts)
-    weights = trimmed(load_weights(arguments.weights), read_texts(arguments.texts), arguments.vocabulary)
+    weights = trimmed(checked_weights(arguments.weights), read_texts(arguments.texts), arguments.vocabulary)
     save_weights(weights, arguments.trimmed)
     print(f"{arguments.trimmed}: {len(weights.token_ids)} tokens")
     return 0

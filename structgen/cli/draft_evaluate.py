@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.extras import needed
 
-from .draft_inputs import add_model, add_requests, model_of, requests_of
+from .draft_inputs import add_model, add_requests, check_files, model_of, requests_of
 from .inputs import InputError
 
 if TYPE_CHECKING:
@@ -57,12 +57,11 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         raise InputError("--requests is a number above 0")
     if arguments.scaling:
         _scaling(arguments.weights, [1.0] * len(arguments.weights))  # before anything is measured
+    check_files(drafters=arguments.weights, judge=arguments.judge, prompts=arguments.prompts)
     model = model_of(arguments)
     drafters = [load_drafter(path, model) for path in arguments.weights]
     judge = None if arguments.judge is None else load_judge(arguments.judge, model)
     asked = list(itertools.islice(requests_of(model, arguments), arguments.requests))
-    if not asked:
-        raise InputError("there is no request to answer")
     found = [
         evaluate_drafters(
             model,

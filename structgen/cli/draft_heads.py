@@ -9,7 +9,7 @@ from typing import Any
 
 from structgen.extras import needed
 
-from .draft_inputs import add_model, add_texts, check_target, features_of, model_of
+from .draft_inputs import add_model, add_texts, check_files, check_target, features_of, model_of
 from .inputs import InputError
 
 __all__ = ["add_train_acceptance", "add_train_judge"]
@@ -66,7 +66,8 @@ def add_train_judge(actions: Any) -> None:
 def _train_judge(arguments: argparse.Namespace) -> int:
     with needed("structgen draft", "transformers"):
         from structgen.draft_training.judging import fit_judge, label_drafts
-        from structgen.speculative.learned import load_weights, save_judge
+        from structgen.speculative.learned import save_judge
+        from structgen.speculative.learned.loading import checked_weights
 
     if arguments.prompts is None:
         raise InputError(
@@ -78,9 +79,10 @@ def _train_judge(arguments: argparse.Namespace) -> int:
     if not 0 < arguments.threshold < 1:
         raise InputError("--threshold is between 0 and 1")
     _check_rejection_weight(arguments.rejection_weight)
-    weights = load_weights(arguments.weights)
+    weights = checked_weights(arguments.weights)
     _check_has_states(weights.kind)
     check_target(arguments.written, arguments.weights, arguments.prompts)
+    check_files(prompts=arguments.prompts)
     model = model_of(arguments)
     features = features_of(model, arguments, arguments.written)
     given = label_drafts(
@@ -122,16 +124,18 @@ def _train_acceptance(arguments: argparse.Namespace) -> int:
     with needed("structgen draft", "transformers"):
         from structgen.draft_training.acceptance import acceptances, train_acceptance_head
         from structgen.draft_training.guesses import guesses_in_texts
-        from structgen.speculative.learned import load_weights, save_weights
+        from structgen.speculative.learned import save_weights
         from structgen.speculative.learned.acceptance import network_tensors
+        from structgen.speculative.learned.loading import checked_weights
 
     if not 0 <= arguments.blocks <= _MOST_BLOCKS:
         raise InputError(f"--blocks is {arguments.blocks}; it is a number from 0 to {_MOST_BLOCKS}")
     _check_rejection_weight(arguments.rejection_weight)
-    weights = load_weights(arguments.weights)
+    weights = checked_weights(arguments.weights)
     weights = replace(weights, tensors=network_tensors(weights))
     _check_has_states(weights.kind)
     check_target(arguments.written, arguments.weights, *([arguments.prompts] if arguments.prompts else []))
+    check_files(prompts=arguments.prompts)
     model = model_of(arguments)
     features = features_of(model, arguments, arguments.written)
     guesses = guesses_in_texts(weights, model, features, progress=not arguments.quiet)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ __all__ = [
     "add_model",
     "add_requests",
     "add_texts",
+    "check_files",
     "check_target",
     "directory_of",
     "features_of",
@@ -53,6 +54,31 @@ def add_requests(parser: argparse.ArgumentParser) -> None:
     add("--records", type=float, help="the share of its own prompts that request JSON (0.2)")
 
 
+def check_files(
+    *, drafters: Iterable[Path] = (), judge: Path | None = None, prompts: Path | None = None
+) -> None:
+    """Check files that an action reads as far as that needs no model, which takes long to load.
+
+    Args:
+        drafters: Files and folders of drafters.
+        judge: The file of a judge.
+        prompts: The file of prompts.
+
+    Raises:
+        StructgenError: One of them cannot be read, or is not such a file.
+    """
+    from structgen.draft_training.requests import check_requests
+    from structgen.speculative.learned.judges import check_judge
+    from structgen.speculative.learned.loading import check_drafter
+
+    for path in drafters:
+        check_drafter(path)
+    if judge is not None:
+        check_judge(judge)
+    if prompts is not None:
+        check_requests(prompts)
+
+
 def check_target(written: Path, *read: Path) -> None:
     """Check, before anything that takes long, that a file can be written where nothing is lost.
 
@@ -63,16 +89,28 @@ def check_target(written: Path, *read: Path) -> None:
     Raises:
         InputError: It is a folder, its folder is missing or cannot be written to, or it is one of the files read.
     """
-    if written.is_dir():
+    if os.path.isdir(written):
         raise InputError(f"{written} is a folder; name a file")
     folder = written.parent
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise InputError(f"{written} cannot be written: there is no folder {folder}")
-    if not os.access(folder, os.W_OK | os.X_OK) or (written.exists() and not os.access(written, os.W_OK)):
+    try:
+        is_new = _is_missing(written)
+    except (OSError, ValueError) as error:  # no file can have this name
+        raise InputError(f"{written} cannot be written: {error}") from error
+    if not os.access(folder, os.W_OK | os.X_OK) or (not is_new and not os.access(written, os.W_OK)):
         raise InputError(f"{written} cannot be written: permission denied")
     for path in read:
-        if path.exists() and written.exists() and path.samefile(written):
+        if not is_new and os.path.exists(path) and path.samefile(written):
             raise InputError(f"{written} is the file that is read", hint="Name another file to write.")
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def directory_of(arguments: argparse.Namespace, written: Path) -> Path:

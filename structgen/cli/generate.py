@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.extras import needed
 
-from .inputs import InputError, add_constraint_arguments, constraint_argument, load_model, read_text
+from .inputs import (
+    InputError,
+    add_constraint_arguments,
+    check_drafter,
+    constraint_argument,
+    load_model,
+    read_text,
+)
 from .parsing import Commands
 
 if TYPE_CHECKING:
@@ -120,6 +127,8 @@ def run(arguments: argparse.Namespace) -> int:
         prompt = [{"role": role, "content": text} for role, text in messages]
     if arguments.drafter is not None and arguments.speculate is False:
         raise InputError("--drafter and --no-speculate cannot be given together")
+    if arguments.drafter is not None:
+        check_drafter(arguments.drafter)
     model = load_model(arguments.model)
     if arguments.drafter is not None:
         options["speculate"] = _with_drafter(model, arguments.drafter)

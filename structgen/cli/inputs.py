@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structgen.constraints.json_schema.unique_keys import loads_unique
-from structgen.extras import install_command
+from structgen.extras import install_command, needed
 
 from .files import InputError, for_the_shell, read_text
 from .grammars import add_grammar_arguments, grammar_argument, grammars_given
@@ -27,6 +27,7 @@ __all__ = [
     "InputError",
     "add_constraint_arguments",
     "add_schema_options",
+    "check_drafter",
     "constraint_argument",
     "for_the_shell",
     "import_name",
@@ -248,6 +249,15 @@ def load_model(name: str | None, **options: Any) -> HuggingFaceModel:
     from structgen.models import load
 
     return load(name, **options)
+
+
+def check_drafter(path: str, *, in_batches: bool = False) -> None:
+    """Check the value of ``--drafter`` before a model is loaded; see `check_drafter` of the library."""
+    _be_quiet()
+    with needed("--drafter", "transformers"):
+        from structgen.speculative.learned.loading import check_drafter as check
+
+    check(path, in_batches=in_batches)
 
 
 def _tokenizer(name: str) -> Any:

@@ -11,22 +11,23 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from structgen.errors import OptionError
 from structgen.extras import require
 
-from .inputs import InputError, load_model
+from .inputs import InputError, check_drafter, load_model
 from .parsing import Commands
 
 if TYPE_CHECKING:
-    from structgen.models.hugging_face import HuggingFaceModel
     from structgen.server.settings import ServerSettings
 
 __all__ = ["add_command"]
+
+_Result = TypeVar("_Result")
 
 _DESCRIPTION = """\
 Serve a model with OpenAI's interface: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models.
@@ -188,6 +189,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         raise InputError(f"--{name.replace('_', '-')} {rest}", hint=error.hint) from None
     _leave_missing_directory()
+    if arguments.drafter is not None:
+        _on_a_thread(lambda: check_drafter(arguments.drafter, in_batches=True))
     with _bound(arguments.host, arguments.port) as door:
         return _serve(arguments, settings, door)
 
@@ -201,7 +204,7 @@ def _serve(arguments: argparse.Namespace, settings: ServerSettings, door: socket
     _say(f"loading {arguments.model or 'the embedded model'} ...")
     if arguments.threads is not None:
         _set_threads(arguments.threads)
-    model = _loaded(arguments.model)
+    model = _on_a_thread(lambda: load_model(arguments.model))
     service = Service(model, settings)
     host, port = door.getsockname()[:2]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
@@ -296,29 +299,29 @@ def _bound(host: str, port: int) -> socket.socket:
         raise InputError(error.message, hint="Give another --host or --port; --port 0 takes any.") from None
 
 
-def _loaded(name: str | None) -> HuggingFaceModel:
-    """Load the model on a thread that ends, and return it.
+def _on_a_thread(work: Callable[[], _Result]) -> _Result:
+    """Return what `work` returns on a thread that ends: all that computes with torch before the server does.
 
     Why: OpenMP keeps worker threads for every thread that has computed with it. If there are more of them than
     processors, they all sleep while they wait, instead of spinning. A forward pass on the server's thread would then
     take a third longer, and more where other processes compete for the processors.
     """
-    loaded: Future[HuggingFaceModel] = Future()
+    future: Future[_Result] = Future()
 
-    def load() -> None:
+    def run_work() -> None:
         try:
-            loaded.set_result(load_model(name))
+            future.set_result(work())
         except BaseException as error:  # noqa: BLE001 — the future hands any error to the main thread
-            loaded.set_exception(error)
+            future.set_exception(error)
 
     # A daemon: Ctrl-C does not wait for it.
-    loading = threading.Thread(target=load, name="structgen-loading", daemon=True)
-    loading.start()
+    thread = threading.Thread(target=run_work, name="structgen-loading", daemon=True)
+    thread.start()
     try:
-        return loaded.result()
+        return future.result()
     finally:
-        if loaded.done():
-            loading.join()
+        if future.done():
+            thread.join()
 
 
 def _leave_missing_directory() -> None:

@@ -10,7 +10,7 @@ Source: Xu et al. 2024 (Magpie), for prompts that a chat model writes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from structgen.errors import ModelError, OptionError, StructgenError
 from structgen.generation import SamplingOptions, generate_tokens
+from structgen.models.messages import plain_messages
 from structgen.speculative.checks import check_number
 
 from .records import record_requests
@@ -27,7 +28,14 @@ if TYPE_CHECKING:
     from structgen.constraints.base import Constraint
     from structgen.protocols import LanguageModel
 
-__all__ = ["RECORDS", "WRITTEN_ORDER", "constraint_of", "requests_of_file", "written_requests"]
+__all__ = [
+    "RECORDS",
+    "WRITTEN_ORDER",
+    "check_requests",
+    "constraint_of",
+    "requests_of_file",
+    "written_requests",
+]
 
 _KEYS = ("schema", "regex", "choice", "grammar", "lark")
 _NAMES = {
@@ -66,11 +74,37 @@ def requests_of_file(model: LanguageModel, path: Path) -> list[Request]:
         OptionError: A line is not such a request; the message has its number.
         ModelError: The file cannot be read.
     """
+    return list(_requests(path, lambda prompt: list(model.encode(prompt))))
+
+
+def check_requests(path: Path) -> None:
+    """Check a file of requests as far as that needs no model: all but the model's chat template.
+
+    Raises:
+        OptionError: A line is not a request, or there is no request.
+        ModelError: The file cannot be read.
+    """
+    if not sum(1 for _ in _requests(path, _unread)):
+        raise OptionError(f"{path} has no request: each line is a JSON object with a prompt")
+
+
+def _unread(prompt: object) -> list[int]:
+    """Raise an error if a prompt is not a text or messages; return no tokens."""
+    if isinstance(prompt, str):
+        prompt.encode()  # no tokenizer reads lone surrogates
+    elif isinstance(prompt, list) and prompt:
+        plain_messages(prompt)
+    else:
+        raise ValueError("its prompt is not a text or a list of messages")
+    return []
+
+
+def _requests(path: Path, encode: Callable[[Any], list[int]]) -> Iterator[Request]:
+    """Yield the requests of a file. `encode` returns the tokens of a prompt."""
     try:
         lines = path.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"the prompts cannot be read: {path}: {error}") from error
-    requests = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -89,7 +123,7 @@ def requests_of_file(model: LanguageModel, path: Path) -> list[Request]:
             if not isinstance(most, int) or most < 1:
                 raise ValueError(f"max_tokens is {most!r:.40}; it is a whole number above 0")
             request = Request(
-                list(model.encode(given["prompt"])),
+                encode(given["prompt"]),
                 str(given.get("kind", _NAMES[named[0] if named else None])),
                 constraint_of(source),
                 source,
@@ -97,8 +131,7 @@ def requests_of_file(model: LanguageModel, path: Path) -> list[Request]:
             )
         except (StructgenError, ValueError, TypeError, RecursionError) as error:
             raise OptionError(f"{path}: line {number} is not a request: {error}") from error
-        requests.append(request)
-    return requests
+        yield request
 
 
 _STARTS = (

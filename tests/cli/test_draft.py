@@ -318,6 +318,7 @@ def test_options_without_an_effect_are_refused(
     [
         (["train", "none/new"], "none/new cannot be written: there is no folder none"),
         (["train", "folder"], "folder is a folder; name a file"),
+        (["train", "n" * 5000], "cannot be written"),
         (["train", "drafter", "--start", "drafter"], "drafter is the file that is read"),
         (["train", "link", "--start", "drafter"], "link is the file that is read"),
         (["train", "texts", "--prompts", "texts"], "texts is the file that is read"),

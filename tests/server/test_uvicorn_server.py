@@ -155,5 +155,5 @@ def test_the_model_is_loaded_on_a_thread_that_ends(monkeypatch: pytest.MonkeyPat
         return f"model {name}"
 
     monkeypatch.setattr(serve, "load_model", load)
-    assert serve._loaded("x") == "model x"
+    assert serve._on_a_thread(lambda: serve.load_model("x")) == "model x"
     assert seen[0] is not threading.main_thread() and not seen[0].is_alive()

@@ -18,7 +18,7 @@ from .layers import LayerSizes
 from .number_types import WHOLES
 from .size_checks import check_numbers
 
-__all__ = ["read_eagle", "read_eagle3"]
+__all__ = ["check_layer", "read_eagle", "read_eagle3"]
 
 _LAYER_NAMES = ("midlayer.", "transformer.", "layers.0.")
 _Read = tuple[type[Eagle], EagleSizes, NDArray[np.int64], dict[str, torch.Tensor]]
@@ -106,15 +106,20 @@ def _layers_read(checkpoint: Checkpoint, target: Target) -> tuple[int, ...]:
     return tuple(sorted(layers))
 
 
+def check_layer(checkpoint: Checkpoint) -> None:
+    """Raise `ModelError` if there is not one decoder layer of a known form."""
+    if any(name.startswith("layers.1.") for name in checkpoint.names()):
+        raise ModelError(f"{checkpoint.file}: drafters of more than one layer cannot be read")
+    if checkpoint.config.get("hidden_act", "silu") != "silu":
+        raise ModelError(f"{checkpoint.config_file}: layers with another hidden_act than silu cannot be read")
+
+
 def _layer(
     checkpoint: Checkpoint, target: Target, tensors: dict[str, torch.Tensor], *, reads_embeddings: bool
 ) -> LayerSizes:
     """Read the decoder layer into `tensors`; return its sizes."""
     hidden, take = target.hidden, checkpoint.take
-    if any(name.startswith("layers.1.") for name in checkpoint.names()):
-        raise ModelError(f"{checkpoint.file}: drafters of more than one layer cannot be read")
-    if checkpoint.config.get("hidden_act", "silu") != "silu":
-        raise ModelError(f"{checkpoint.config_file}: layers with another hidden_act than silu cannot be read")
+    check_layer(checkpoint)
     prefix = next(
         (each for each in _LAYER_NAMES if any(name.startswith(each) for name in checkpoint.names())),
         "layers.0.",

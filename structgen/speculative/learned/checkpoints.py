@@ -25,6 +25,7 @@ Source: the readers and papers of Medusa (Cai et al. 2024), EAGLE (Li et al. 202
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +39,7 @@ from structgen.errors import ModelError, VocabularyMismatch
 from structgen.protocols import layer_count_of
 from structgen.vocabulary import Vocabulary
 
-from .checkpoint_eagle import read_eagle, read_eagle3
+from .checkpoint_eagle import check_layer, read_eagle, read_eagle3
 from .checkpoint_files import WEIGHT_FILES, Checkpoint, Target
 from .heads import MOST_BLOCKS, MOST_HEADS, HeadSizes, Medusa
 from .learned_drafter import LearnedDrafter
@@ -46,7 +47,7 @@ from .output_layers import output_weight
 from .weights import DraftWeights
 from .wrapped_models import transformers_model
 
-__all__ = ["is_checkpoint", "load_checkpoint"]
+__all__ = ["check_checkpoint", "is_checkpoint", "load_checkpoint"]
 
 _OF_NO_USE = ("rotary_emb", "verifier_", "t2d")
 _UNKNOWN_OPTIONS = ("norm_output", "fc_norm", "add_para_norm", "parallel_drafting")
@@ -61,7 +62,7 @@ _Reader = Callable[[Checkpoint, Target], _Read]
 def is_checkpoint(path: str | Path) -> bool:
     """Return whether a path names a folder, or a file as other projects name them."""
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):  # which is False where `Path.is_dir` raises, as for a name that is too long
         return True
     if path.name not in WEIGHT_FILES:
         return False
@@ -74,6 +75,23 @@ def _start_of(path: Path) -> bytes:
             return file.read(4096)
     except OSError:
         return b""
+
+
+def check_checkpoint(path: str | Path) -> None:
+    """Check the files of a checkpoint as far as that needs no model: that they are complete and in a known format.
+
+    Cost: one more pass over the files. Shapes are not checked, since they follow from the model's sizes.
+
+    Args:
+        path: See `load_checkpoint`.
+
+    Raises:
+        ModelError: A file is missing or not complete; or its format or architecture is not known.
+    """
+    checkpoint = Checkpoint(Path(path))
+    _check_known_options(checkpoint)
+    if _reader(checkpoint) is not _medusa:
+        check_layer(checkpoint)
 
 
 def load_checkpoint(path: str | Path, model: Any, **options: Any) -> LearnedDrafter[Any]:
@@ -155,6 +173,11 @@ def _check_config(checkpoint: Checkpoint, target: Target, architectures: list[st
             f"is of {architectures[0]}",
             hint=checkpoint.hint(),
         )
+    _check_known_options(checkpoint)
+
+
+def _check_known_options(checkpoint: Checkpoint) -> None:
+    """Raise an error if the config states an option that drafters of this package do not have."""
     for key in _UNKNOWN_OPTIONS:
         if checkpoint.config.get(key):
             raise ModelError(f"{checkpoint.config_file}: drafters with {key} cannot be read")

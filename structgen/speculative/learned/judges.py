@@ -13,7 +13,7 @@ from .output_layers import output_weight
 from .weights import replacing
 from .wrapped_models import transformers_model
 
-__all__ = ["load_judge", "save_judge"]
+__all__ = ["check_judge", "load_judge", "save_judge"]
 
 _FORMAT = "structgen-judge-1"
 _RETRAIN = "Train one for this model: structgen draft train-judge."
@@ -62,6 +62,32 @@ def load_judge(path: str | Path, model: Any) -> Judge:
         >>> judge = load_judge("judge.json", model)  # doctest: +SKIP
         >>> speculation = Speculation(drafters, judge, allow_lossy=True)  # doctest: +SKIP
     """
+    judge, vocabulary = _read(path)
+    if vocabulary != model.vocabulary.fingerprint:
+        raise VocabularyMismatch(
+            f"the judge of {path} was trained with another tokenizer: some token is not the same",
+            hint=_RETRAIN,
+        )
+    width = _hidden_size(model)
+    if width is not None and len(judge.weight) != width:
+        raise ModelError(
+            f"the judge of {path} reads hidden states of {len(judge.weight)} numbers; this model's have {width}",
+            hint=_RETRAIN,
+        )
+    return judge
+
+
+def check_judge(path: str | Path) -> None:
+    """Check the file of a judge as far as that needs no model.
+
+    Raises:
+        ModelError: The file cannot be read, or is not one of a judge.
+    """
+    _read(path)
+
+
+def _read(path: str | Path) -> tuple[Judge, object]:
+    """Return the judge of a file, and the fingerprint of the tokenizer that it was trained with."""
     try:
         about = json.loads(Path(path).read_text("utf-8"))
         if about["format"] != _FORMAT:
@@ -74,18 +100,7 @@ def load_judge(path: str | Path, model: Any) -> Judge:
             f"{path} is not a complete file of a judge: {error}",
             hint="Make one: structgen draft train-judge.",
         ) from error
-    if about.get("vocabulary") != model.vocabulary.fingerprint:
-        raise VocabularyMismatch(
-            f"the judge of {path} was trained with another tokenizer: some token is not the same",
-            hint=_RETRAIN,
-        )
-    width = _hidden_size(model)
-    if width is not None and len(judge.weight) != width:
-        raise ModelError(
-            f"the judge of {path} reads hidden states of {len(judge.weight)} numbers; this model's have {width}",
-            hint=_RETRAIN,
-        )
-    return judge
+    return judge, about.get("vocabulary")
 
 
 def _hidden_size(model: Any) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from structgen.errors import ModelError, OptionError
 
 from ..speculation import Speculation
 from .acceptance import acceptance_head, has_acceptance_head, network_tensors
-from .checkpoints import is_checkpoint, load_checkpoint
+from .checkpoints import check_checkpoint, is_checkpoint, load_checkpoint
 from .eagle import Eagle
 from .heads import Hydra, Medusa
 from .kangaroo import Kangaroo
@@ -19,7 +20,14 @@ from .nested_layers import NestedLayers
 from .prompt_tokens import PromptTokens
 from .weights import DraftWeights, load_weights
 
-__all__ = ["check_tensors", "drafter_of", "load_drafter", "speculation_with"]
+__all__ = [
+    "check_drafter",
+    "check_tensors",
+    "checked_weights",
+    "drafter_of",
+    "load_drafter",
+    "speculation_with",
+]
 
 _KINDS: dict[str, type[LearnedDrafter[Any]]] = {
     each.kind: each for each in (Eagle, Medusa, Hydra, Kangaroo, NestedLayers, PromptTokens)
@@ -48,13 +56,68 @@ def load_drafter(path: str | Path, model: Any = None, **options: Any) -> Learned
                 hint="Give the model: load_drafter(path, model).",
             )
         return load_checkpoint(path, model, **options)
+    return drafter_of(_known_weights(path), **options)
+
+
+def check_drafter(path: str | Path, *, in_batches: bool = False) -> None:
+    """Check the file or the folder of a drafter as far as that needs no model.
+
+    Why: loading a model takes long, so what is wrong without it should be an error before.
+
+    Args:
+        path: What `load_drafter` takes.
+        in_batches: Whether rows of a running batch will use it.
+
+    Raises:
+        ModelError: The file or folder cannot be read, is not complete, or has weights of another kind or shape. The
+            model's sizes and tokenizer are compared later, when the drafter is made for it.
+        OptionError: It does not draft in running batches.
+    """
+    if is_checkpoint(path):
+        check_checkpoint(path)
+    else:
+        _check_batches(path, _KINDS[checked_weights(path).kind], in_batches=in_batches)
+
+
+def checked_weights(path: str | Path) -> DraftWeights:
+    """Return the weights of a file of `structgen draft train`, of a known kind and with tensors that fit their sizes.
+
+    Raises:
+        ModelError: The file cannot be read, is not complete, or has weights of another kind or shape.
+    """
+    weights = _known_weights(path)
+    try:
+        check_tensors(weights)
+        drafter_of(weights)  # which reads an acceptance head, too
+    except (ModelError, OptionError) as error:  # OptionError: prompt tokens have no acceptance head
+        raise ModelError(f"{path}: {error.message}", hint=error.hint) from error
+    return weights
+
+
+def _known_weights(path: str | Path) -> DraftWeights:
+    """Read weights of a kind for which there is a drafter."""
+    if is_checkpoint(path) and os.path.exists(path):
+        what = "a folder" if os.path.isdir(path) else "a file of another project"
+        raise ModelError(
+            f"{path} is {what}; only a file that structgen wrote can be used here",
+            hint="Make one: structgen draft train.",
+        )
     weights = load_weights(path)
     if weights.kind not in _KINDS:
         raise ModelError(
             f"{path} has weights of the kind {weights.kind!r:.40}, which this version does not know",
             hint=f"It knows {', '.join(sorted(_KINDS))}.",
         )
-    return drafter_of(weights, **options)
+    return weights
+
+
+def _check_batches(path: str | Path, drafter: type[LearnedDrafter[Any]], *, in_batches: bool) -> None:
+    """Raise `OptionError` if a drafter is to draft in running batches and does not."""
+    if in_batches and not drafter.drafts_in_batches:
+        raise OptionError(
+            f"{path} has a drafter of the kind {drafter.kind!r}, which does not draft in a running batch",
+            hint="A server takes those of the kinds eagle, medusa, hydra and layers.",
+        )
 
 
 def drafter_of(weights: DraftWeights, **options: Any) -> LearnedDrafter[Any]:
@@ -95,10 +158,6 @@ def speculation_with(path: str | Path, model: Any, *, in_batches: bool = False) 
         VocabularyMismatch: It was trained with another tokenizer.
     """
     drafter = load_drafter(path, model)
-    if in_batches and not drafter.drafts_in_batches:
-        raise OptionError(
-            f"{path} has a drafter of the kind {drafter.kind!r}, which does not draft in a running batch",
-            hint="A server takes those of the kinds eagle, medusa, hydra and layers.",
-        )
+    _check_batches(path, type(drafter), in_batches=in_batches)
     drafter.prepare(model)
     return Speculation([*Speculation().drafters, drafter], branching=False if in_batches else None)

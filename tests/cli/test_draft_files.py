@@ -1,0 +1,187 @@
+"""Files of drafters, judges and prompts that cannot be used are errors before a model is loaded."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from structgen.cli import draft_inputs, generate, main, serve  # noqa: E402
+from structgen.speculative.learned import DraftWeights, save_weights  # noqa: E402
+from structgen.speculative.learned.acceptance import AcceptanceHead  # noqa: E402
+from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork  # noqa: E402
+
+COMMANDS = {
+    "evaluate": ["draft", "evaluate", "good", "FILE"],
+    "generate": ["generate", "x", "--drafter", "FILE"],
+    "serve": ["serve", "--port", "0", "--drafter", "FILE"],
+    "start": ["draft", "train", "new", "--kind", "medusa", "--start", "FILE"],
+    "reference": ["draft", "train", "new", "--kind", "medusa", "--reference", "FILE"],
+    "train-acceptance": ["draft", "train-acceptance", "FILE", "new"],
+    "train-judge": ["draft", "train-judge", "FILE", "new", "--prompts", "prompts"],
+    "trim": ["draft", "trim", "FILE", "new", "--texts", "texts"],
+}
+"""Each with FILE in place of a drafter."""
+WITH_PROMPTS = {
+    "evaluate": ["draft", "evaluate", "good", "--prompts", "FILE"],
+    "train": ["draft", "train", "new", "--prompts", "FILE"],
+    "train-acceptance": ["draft", "train-acceptance", "good", "new", "--prompts", "FILE"],
+    "train-judge": ["draft", "train-judge", "good", "new", "--prompts", "FILE"],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with files of all sorts; a command that loads a model fails the test."""
+
+    def load(name: str | None, **options: Any) -> Any:
+        raise AssertionError("a model is loaded")
+
+    for command in (draft_inputs, generate, serve):
+        monkeypatch.setattr(command, "load_model", load)
+    monkeypatch.chdir(tmp_path)
+    sizes = HeadSizes(hidden=8, layer=2, count=1)
+    good = DraftWeights("medusa", sizes.as_dict(), "x", np.arange(4), HeadsNetwork(sizes).state_dict())
+    save_weights(good, "good")
+    save_weights(replace(good, kind="oracle"), "unknown")
+    save_weights(replace(good, sizes={**good.sizes, "hidden": 16}), "misshapen")
+    save_weights(replace(good, sizes={}), "sizeless")
+    head = {**good.tensors, **AcceptanceHead(16).tensors()}
+    save_weights(replace(good, tensors=head), "wide-head")
+    content = Path("good").read_bytes()
+    Path("truncated").write_bytes(content[: len(content) // 2])
+    Path("text").write_text("A text.")
+    Path("empty").mkdir()
+    Path("prompts").write_text('{"prompt": "A digit.", "regex": "[0-9]"}\n')
+    Path("texts").write_text("")
+    return tmp_path
+
+
+def refused(arguments: list[str], file: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command; return its message, and check that it left no new file."""
+    before = set(Path().iterdir())
+    assert main([file if each == "FILE" else each for each in arguments]) == 2
+    assert set(Path().iterdir()) == before
+    captured = capsys.readouterr()
+    assert captured.out == "" and "Traceback" not in captured.err
+    return captured.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("none", "cannot be read"),
+        ("truncated", "truncated is not a complete file"),
+        ("text", "text is not a complete file"),
+        ("empty", "empty"),
+        ("unknown", "unknown has weights of the kind 'oracle', which this version does not know"),
+        ("misshapen", "misshapen: the drafter's weights do not have the shapes of their sizes"),
+        ("sizeless", "sizeless: the weights do not have the sizes of a drafter of the kind 'medusa'"),
+        ("wide-head", "wide-head: the acceptance head reads states of 16 numbers"),
+        ("n" * 5000, "cannot be read"),
+    ],
+)
+def test_drafters_that_cannot_be_used(
+    command: str, file: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if command == "serve":
+        pytest.importorskip("fastapi")
+        pytest.importorskip("uvicorn")
+    assert message in refused(COMMANDS[command], file, capsys)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "generate"])
+def test_checkpoints_that_cannot_be_used(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def message_of(content: bytes | dict[str, torch.Tensor], config: str = "{}") -> str:
+        Path("eagle").mkdir(exist_ok=True)
+        Path("eagle/config.json").write_text(config)
+        if isinstance(content, bytes):
+            Path("eagle/pytorch_model.bin").write_bytes(content)
+        else:
+            torch.save(content, "eagle/pytorch_model.bin")
+        return refused(COMMANDS[command], "eagle", capsys)
+
+    fuse = {"fc.weight": torch.zeros(8, 16)}
+    assert "empty has no weights of a drafter" in refused(COMMANDS[command], "empty", capsys)
+    assert "pytorch_model.bin" in message_of(b"A text.")
+    assert "is not a drafter in a known format" in message_of({"wte.weight": torch.zeros(4, 4)})
+    assert "config.json is not a complete JSON file" in message_of(fuse, '{"hidden_size": 8')
+    assert "drafters with fc_norm cannot be read" in message_of(fuse, '{"fc_norm": true}')
+    assert "layers with another hidden_act" in message_of(fuse, '{"hidden_act": "gelu"}')
+    layers = {f"layers.{layer}.mlp.up_proj.weight": torch.zeros(8, 8) for layer in range(2)}
+    assert "more than one layer" in message_of({**fuse, **layers})
+
+
+@pytest.mark.parametrize("command", ["start", "train-acceptance", "trim"])
+def test_checkpoints_of_other_projects_are_not_trained(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.save({"0.0.linear.weight": torch.zeros(8, 8)}, "medusa_lm_head.pt")
+    message = refused(COMMANDS[command], "medusa_lm_head.pt", capsys)
+    assert "medusa_lm_head.pt is a file of another project" in message
+    assert "empty is a folder" in refused(COMMANDS[command], "empty", capsys)
+
+
+def test_a_server_names_a_drafter_that_does_not_draft_in_batches(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("fastapi")
+    pytest.importorskip("uvicorn")
+    sizes = {"hidden": 8, "count": 2}
+    tensors = {"embeddings": torch.zeros(2, 8)}
+    save_weights(DraftWeights("prompt-tokens", sizes, "x", np.arange(4), tensors), "prompt-tokens")
+    message = refused(COMMANDS["serve"], "prompt-tokens", capsys)
+    assert "'prompt-tokens', which does not draft in a running batch" in message
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("none", "the judge cannot be read"),
+        ("empty", "the judge cannot be read"),
+        ("good", "good is not a complete file of a judge"),
+        ("text", "text is not a complete file of a judge"),
+        ("prompts", "prompts is not a complete file of a judge"),
+    ],
+)
+def test_judges_that_cannot_be_used(
+    file: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in refused(["draft", "evaluate", "good", "--judge", "FILE"], file, capsys)
+
+
+@pytest.mark.parametrize("command", WITH_PROMPTS)
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (None, "the prompts cannot be read"),
+        ([], "has no request"),
+        (["A text."], "line 1 is not a request"),
+        ([{"prompt": "x"}, {"prompt": "x", "regex": "("}], "line 2 is not a request"),
+        ([{"prompt": "x", "max_tokens": 0}], "max_tokens is 0"),
+        ([{"prompt": 5}], "its prompt is not a text or a list of messages"),
+        ([{"prompt": []}], "its prompt is not a text or a list of messages"),
+        ([{"prompt": [{"content": "x"}]}], "the message has no role"),
+        ([{"prompt": "\ud800"}], "line 1 is not a request"),
+    ],
+)
+def test_prompts_that_cannot_be_used(
+    command: str,
+    lines: list[Any] | None,
+    message: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if lines is not None:
+        Path("given").write_text("\n".join(map(json.dumps, lines)))
+    assert message in refused(WITH_PROMPTS[command], "given", capsys)
