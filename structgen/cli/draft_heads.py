@@ -9,7 +9,15 @@ from typing import Any
 
 from structgen.extras import needed
 
-from .draft_inputs import add_model, add_texts, check_files, check_target, features_of, model_of
+from .draft_inputs import (
+    add_model,
+    add_texts,
+    check_files,
+    check_target,
+    directory_of,
+    features_of,
+    model_of,
+)
 from .inputs import InputError
 
 __all__ = ["add_train_acceptance", "add_train_judge"]
@@ -83,6 +91,7 @@ def _train_judge(arguments: argparse.Namespace) -> int:
     _check_has_states(weights.kind)
     check_target(arguments.written, arguments.weights, arguments.prompts)
     check_files(prompts=arguments.prompts)
+    directory_of(arguments, arguments.written)
     model = model_of(arguments)
     features = features_of(model, arguments, arguments.written)
     given = label_drafts(
@@ -136,6 +145,7 @@ def _train_acceptance(arguments: argparse.Namespace) -> int:
     _check_has_states(weights.kind)
     check_target(arguments.written, arguments.weights, *([arguments.prompts] if arguments.prompts else []))
     check_files(prompts=arguments.prompts)
+    directory_of(arguments, arguments.written)
     model = model_of(arguments)
     features = features_of(model, arguments, arguments.written)
     guesses = guesses_in_texts(weights, model, features, progress=not arguments.quiet)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
@@ -114,13 +115,39 @@ def _is_missing(path: Path) -> bool:
 
 
 def directory_of(arguments: argparse.Namespace, written: Path) -> Path:
-    """Make the directory for texts and states, by default next to the file that is written; return its path."""
+    """Return the directory for texts and states, by default next to the file that is written.
+
+    It is not made: a command that fails before it has texts leaves no directory.
+
+    Raises:
+        InputError: It cannot be made, or nothing can be written in it.
+    """
     directory: Path = arguments.directory or written.with_name(written.name + ".training")
+    try:
+        there = next(each for each in (directory, *directory.parents) if not _is_missing(each))
+    except (OSError, ValueError) as error:  # no directory can have this name
+        raise InputError(f"{directory} cannot be made: {error}") from error
+    if not there.is_dir():
+        raise InputError(f"{directory} cannot be made: {there} is not a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"{directory} cannot be made or written to: permission denied")
+    return directory
+
+
+@contextlib.contextmanager
+def _made(directory: Path) -> Iterator[None]:
+    """Make a directory for the block. What is empty after it is removed again, unless it was there before."""
+    new = [each for each in (directory, *directory.parents) if _is_missing(each)]
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{directory} cannot be made: {error}") from error
-    return directory
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # one of them is not empty
+            for each in new:
+                each.rmdir()
 
 
 def features_of(model: Any, arguments: argparse.Namespace, written: Path) -> Features:
@@ -137,23 +164,24 @@ def features_of(model: Any, arguments: argparse.Namespace, written: Path) -> Fea
 
     directory = directory_of(arguments, written)
     shown = not arguments.quiet
-    texts = collect_texts(
-        model,
-        lambda first: requests_of(model, arguments, first),
-        directory / "texts.jsonl",
-        tokens=arguments.tokens,
-        origin=_origin(arguments),
-        seed=arguments.seed,
-        progress=shown,
-    )
-    return compute_features(
-        model,
-        texts,
-        directory / "states",
-        layers_read(model),
-        most_bytes=arguments.states_bytes,
-        progress=shown,
-    )
+    with _made(directory):
+        texts = collect_texts(
+            model,
+            lambda first: requests_of(model, arguments, first),
+            directory / "texts.jsonl",
+            tokens=arguments.tokens,
+            origin=_origin(arguments),
+            seed=arguments.seed,
+            progress=shown,
+        )
+        return compute_features(
+            model,
+            texts,
+            directory / "states",
+            layers_read(model),
+            most_bytes=arguments.states_bytes,
+            progress=shown,
+        )
 
 
 def model_of(arguments: argparse.Namespace, **options: Any) -> Any:

@@ -122,7 +122,8 @@ def collect_texts(
     """
     if tokens < 1:
         raise OptionError(f"tokens is {tokens}; it must be at least 1")
-    _check_origin(path, {"vocabulary": model.vocabulary.fingerprint, "seed": seed, **(origin or {})})
+    whole_origin = {"vocabulary": model.vocabulary.fingerprint, "seed": seed, **(origin or {})}
+    _check_origin(path, whole_origin)
     texts = read_texts(path)
     done = sum(len(text.answer) for text in texts)
     with ProgressBar(tokens, "texts", progress) as bar:
@@ -134,6 +135,8 @@ def collect_texts(
             if not asked:
                 break
             answered = _answers(model, asked, len(texts), seed)
+            if not texts:
+                _write_origin(path, whole_origin)
             try:
                 with path.open("a", encoding="utf-8") as file:
                     file.write("".join(text.line() for text in answered))
@@ -176,25 +179,38 @@ def _answers(model: LanguageModel, asked: Sequence[Request], first: int, seed: i
 
 
 def _check_origin(path: Path, origin: dict[str, Any]) -> None:
-    """Write where the texts are from next to them; raise `ModelError` if they are from elsewhere."""
-    beside = path.with_name(path.stem + ".origin.json")
+    """Raise `ModelError` if there are texts from elsewhere. Texts without an origin get this one."""
+    beside = _origin_file(path)
     try:
-        if path.exists() and beside.exists():
-            known = json.loads(beside.read_text("utf-8"))
-            if known != origin:
-                before = known if isinstance(known, dict) else {}
-                differing = [
-                    name for name in sorted({*before, *origin}) if before.get(name) != origin.get(name)
-                ]
-                raise ModelError(
-                    f"{path} has texts of another model, seed or list of prompts, or of another version "
-                    f"(different: {', '.join(differing)})",
-                    hint="Name another directory, or remove the file.",
-                )
+        if not path.exists():
             return
-        beside.write_text(json.dumps(origin), "utf-8")
+        known = json.loads(beside.read_text("utf-8"))
+    except FileNotFoundError:
+        _write_origin(path, origin)
+        return
     except (OSError, ValueError) as error:
-        raise ModelError(f"the origin of the texts cannot be read or written: {beside}: {error}") from error
+        raise ModelError(f"the origin of the texts cannot be read: {beside}: {error}") from error
+    if known != origin:
+        before = known if isinstance(known, dict) else {}
+        differing = [name for name in sorted({*before, *origin}) if before.get(name) != origin.get(name)]
+        raise ModelError(
+            f"{path} has texts of another model, seed or list of prompts, or of another version "
+            f"(different: {', '.join(differing)})",
+            hint="Name another directory, or remove the file.",
+        )
+
+
+def _write_origin(path: Path, origin: dict[str, Any]) -> None:
+    """Write where the texts of a file are from next to it."""
+    beside = _origin_file(path)
+    try:
+        beside.write_text(json.dumps(origin), "utf-8")
+    except OSError as error:
+        raise ModelError(f"the origin of the texts cannot be written: {beside}: {error}") from error
+
+
+def _origin_file(path: Path) -> Path:
+    return path.with_name(path.stem + ".origin.json")
 
 
 def _drop_broken_line(path: Path) -> None:

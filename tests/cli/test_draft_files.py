@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from structgen.cli import draft_inputs, generate, main, serve  # noqa: E402
+from structgen.draft_training import texts  # noqa: E402
+from structgen.errors import ModelError  # noqa: E402
 from structgen.speculative.learned import DraftWeights, save_weights  # noqa: E402
 from structgen.speculative.learned.acceptance import AcceptanceHead  # noqa: E402
 from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork  # noqa: E402
@@ -185,3 +189,61 @@ def test_prompts_that_cannot_be_used(
     if lines is not None:
         Path("given").write_text("\n".join(map(json.dumps, lines)))
     assert message in refused(WITH_PROMPTS[command], "given", capsys)
+
+
+TRAIN = ["draft", "train", "new", "--kind", "medusa", "--quiet"]
+
+
+def test_a_command_that_fails_leaves_no_empty_directory(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*given: Any, **options: Any) -> Any:
+        raise ModelError("nothing works")
+
+    monkeypatch.setattr(draft_inputs, "load_model", fail)
+    heads = ["draft", "train-acceptance", "good", "new", "--quiet"]
+    judge = ["draft", "train-judge", "good", "new", "--prompts", "prompts", "--quiet"]
+    for command in (TRAIN, heads, judge):
+        assert "nothing works" in refused(command, "", capsys)
+    monkeypatch.setattr(draft_inputs, "load_model", lambda name, **options: object())
+    monkeypatch.setattr(texts, "collect_texts", fail)
+    for command in (TRAIN, [*TRAIN, "--directory", "a/b/c"], heads, judge):
+        assert "nothing works" in refused(command, "", capsys)
+
+
+def test_directories_that_were_there_or_have_files_stay(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def write_and_fail(model: Any, requests: Any, path: Path, **options: Any) -> Any:
+        if path.parent.name == "c":
+            path.write_text("a line")
+        raise ModelError("nothing works")
+
+    monkeypatch.setattr(draft_inputs, "load_model", lambda name, **options: object())
+    monkeypatch.setattr(texts, "collect_texts", write_and_fail)
+    refused([*TRAIN, "--directory", "empty"], "", capsys)
+    assert Path("empty").is_dir()
+    assert main([*TRAIN, "--directory", "empty/b/c"]) == 2
+    assert Path("empty/b/c/texts.jsonl").read_text() == "a line"
+
+
+def test_directories_that_cannot_be_made(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused([*TRAIN, "--directory", "text"], "", capsys)
+    assert "text cannot be made: text is not a folder" in message
+    for name in ("text/new", "n" * 5000):
+        assert f"{name} cannot be made" in refused([*TRAIN, "--directory", name], "", capsys)
+
+
+def test_the_origin_of_texts_is_written_with_the_first_ones(tmp_path: Path) -> None:
+    def no_requests(first: int) -> Iterator[Any]:
+        raise ModelError("the model writes no prompts")
+        yield
+
+    model: Any = SimpleNamespace(vocabulary=SimpleNamespace(fingerprint="x"))
+    with pytest.raises(ModelError, match="no prompts"):
+        texts.collect_texts(model, no_requests, tmp_path / "texts.jsonl", tokens=5)
+    assert not any(tmp_path.iterdir())
+    (tmp_path / "texts.jsonl").write_text(texts.Text([1], [2] * 5, "x", 0.0).line())
+    (found,) = texts.collect_texts(model, no_requests, tmp_path / "texts.jsonl", tokens=5)
+    assert found.answer == [2] * 5
+    assert json.loads((tmp_path / "texts.origin.json").read_text()) == {"vocabulary": "x", "seed": 0}
