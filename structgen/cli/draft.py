@@ -15,10 +15,12 @@ from .draft_inputs import (
     add_texts,
     check_files,
     check_target,
+    check_text_options,
     directory_of,
     features_of,
     model_of,
     outcome,
+    with_options,
 )
 from .draft_presets import add_preset, check_corpora, kind_of, read_corpora, train_preset
 from .inputs import InputError
@@ -141,7 +143,7 @@ def _add_train(actions: Any) -> None:
         "guesses (0.45)",
     )
     add("--quiet", action="store_true", help="show no progress")
-    parser.set_defaults(run=_train)
+    parser.set_defaults(run=with_options(_train))
 
 
 def _add_trim(actions: Any) -> None:
@@ -155,7 +157,7 @@ def _add_trim(actions: Any) -> None:
     add("trimmed", type=Path, help="the file that is written")
     add("--texts", type=Path, required=True, help="texts that `train` has collected: DIRECTORY/texts.jsonl")
     add("--vocabulary", type=int, default=4096, help="how many tokens the drafter may propose (4096)")
-    parser.set_defaults(run=_trim)
+    parser.set_defaults(run=with_options(_trim))
 
 
 def _train(arguments: argparse.Namespace) -> int:
@@ -208,6 +210,7 @@ def _train(arguments: argparse.Namespace) -> int:
     read = (arguments.start, arguments.reference, arguments.prompts, *arguments.corpus)
     check_target(arguments.weights, *(path for path in read if path is not None))
     check_files(prompts=arguments.prompts)
+    check_text_options(arguments)
     directory = directory_of(arguments, arguments.weights)
     model = model_of(arguments)
     corpora = read_corpora(model, arguments)

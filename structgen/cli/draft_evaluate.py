@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.extras import needed
 
-from .draft_inputs import add_model, add_requests, check_files, model_of, requests_of
+from .draft_inputs import (
+    add_model,
+    add_requests,
+    check_files,
+    check_request_options,
+    model_of,
+    requests_of,
+    with_options,
+)
 from .inputs import InputError
 
 if TYPE_CHECKING:
@@ -44,17 +52,20 @@ def add_evaluate(actions: Any) -> None:
     )
     add("--json", action="store_true", help="print the figures as JSON")
     add("--quiet", action="store_true", help="show no progress")
-    parser.set_defaults(run=_evaluate)
+    parser.set_defaults(run=with_options(_evaluate))
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
     with needed("structgen draft", "transformers"):
         from structgen.draft_training.evaluation import evaluate_drafters
+        from structgen.generation.options import make_options
         from structgen.speculative import Speculation
         from structgen.speculative.learned import load_drafter, load_judge
 
     if arguments.requests < 1:
         raise InputError("--requests is a number above 0")
+    make_options({"temperature": arguments.temperature, "seed": arguments.seed})
+    check_request_options(arguments)
     if arguments.scaling:
         _scaling(arguments.weights, [1.0] * len(arguments.weights))  # before anything is measured
     check_files(drafters=arguments.weights, judge=arguments.judge, prompts=arguments.prompts)

@@ -14,9 +14,11 @@ from .draft_inputs import (
     add_texts,
     check_files,
     check_target,
+    check_text_options,
     directory_of,
     features_of,
     model_of,
+    with_options,
 )
 from .inputs import InputError
 
@@ -42,7 +44,7 @@ def add_train_acceptance(actions: Any) -> None:
     add("--blocks", type=int, default=1, help="residual blocks of the head (1)")
     add("--rejection-weight", type=float, default=6.0, help="of a rejected token in the loss (6)")
     add("--quiet", action="store_true", help="show no progress")
-    parser.set_defaults(run=_train_acceptance)
+    parser.set_defaults(run=with_options(_train_acceptance))
 
 
 def add_train_judge(actions: Any) -> None:
@@ -68,7 +70,7 @@ def add_train_judge(actions: Any) -> None:
     add("--threshold", type=float, default=0.5, help='the probability of "fine" from which it accepts (0.5)')
     add("--rejection-weight", type=float, default=1.0, help="of a token that is not fine in the loss (1)")
     add("--quiet", action="store_true", help="show no progress")
-    parser.set_defaults(run=_train_judge)
+    parser.set_defaults(run=with_options(_train_judge))
 
 
 def _train_judge(arguments: argparse.Namespace) -> int:
@@ -91,6 +93,7 @@ def _train_judge(arguments: argparse.Namespace) -> int:
     _check_has_states(weights.kind)
     check_target(arguments.written, arguments.weights, arguments.prompts)
     check_files(prompts=arguments.prompts)
+    check_text_options(arguments)
     directory_of(arguments, arguments.written)
     model = model_of(arguments)
     features = features_of(model, arguments, arguments.written)
@@ -145,6 +148,7 @@ def _train_acceptance(arguments: argparse.Namespace) -> int:
     _check_has_states(weights.kind)
     check_target(arguments.written, arguments.weights, *([arguments.prompts] if arguments.prompts else []))
     check_files(prompts=arguments.prompts)
+    check_text_options(arguments)
     directory_of(arguments, arguments.written)
     model = model_of(arguments)
     features = features_of(model, arguments, arguments.written)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .inputs import InputError, load_model
+from structgen.errors import OptionError
+
+from .inputs import InputError, load_model, naming_options
 
 if TYPE_CHECKING:
     from structgen.draft_training.features import Features
@@ -22,13 +25,37 @@ __all__ = [
     "add_requests",
     "add_texts",
     "check_files",
+    "check_request_options",
     "check_target",
+    "check_text_options",
     "directory_of",
     "features_of",
     "model_of",
     "outcome",
     "requests_of",
+    "with_options",
 ]
+
+_FIELDS = {
+    "drafted_tokens": "--vocabulary",
+    "most_bytes": "--states-bytes",
+    "most_tokens": "--corpus-tokens",
+}
+"""Fields of the Python interface that options of another name set."""
+_POSITIONAL = ("run", "weights", "written", "trimmed")
+"""What is no option among the arguments of an action."""
+
+
+def with_options(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Return an action whose errors name options, where the library names the fields that they set."""
+
+    @functools.wraps(run)
+    def named(arguments: argparse.Namespace) -> int:
+        names = [name for name in vars(arguments) if name not in _POSITIONAL]
+        with naming_options({**{name: "--" + name.replace("_", "-") for name in names}, **_FIELDS}):
+            return run(arguments)
+
+    return named
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +80,24 @@ def add_requests(parser: argparse.ArgumentParser) -> None:
     add = parser.add_mutually_exclusive_group().add_argument
     add("--prompts", type=Path, help="JSON lines with prompts; without, the model writes its own")
     add("--records", type=float, help="the share of its own prompts that request JSON (0.2)")
+
+
+def check_request_options(arguments: argparse.Namespace) -> None:
+    """Check the numbers of `add_requests` and the seed. Raises `OptionError`."""
+    from structgen.speculative.checks import check_number
+
+    if arguments.records is not None:
+        check_number("records", arguments.records)
+    if arguments.seed < 0:
+        raise OptionError(f"seed is {arguments.seed}; it must be at least 0")
+
+
+def check_text_options(arguments: argparse.Namespace) -> None:
+    """Check the numbers of `add_texts`. Raises `OptionError`."""
+    for name in ("tokens", "states_bytes"):
+        if (number := getattr(arguments, name)) < 1:
+            raise OptionError(f"{name} is {number}; it must be at least 1")
+    check_request_options(arguments)
 
 
 def check_files(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from structgen.errors import StructgenError
+from structgen.errors import OptionError, StructgenError
 
-__all__ = ["InputError", "for_the_shell", "read_text"]
+__all__ = ["InputError", "for_the_shell", "naming_options", "read_text"]
 
 
 class InputError(StructgenError):
@@ -25,6 +27,35 @@ def for_the_shell(text: str) -> str:
     text = _OPTION.sub(lambda found: "--" + found[1].replace("_", "-"), text)
     return _READERS.sub(r"--\1", text)
 
+
+@contextlib.contextmanager
+def naming_options(options: Mapping[str, str]) -> Iterator[None]:
+    """Raise an `OptionError` of the block as an `InputError` that names options of the command line.
+
+    A field is replaced where a message starts with it ("batch is 0; ..."), and anywhere if it has an underscore: other
+    names are also words.
+
+    Args:
+        options: Fields of the Python interface, and the option that sets each.
+    """
+    try:
+        yield
+    except OptionError as error:
+        hint = None if error.hint is None else _with_options(error.hint, options)
+        raise InputError(_with_options(error.message, options), hint=hint) from error
+
+
+def _with_options(text: str, options: Mapping[str, str]) -> str:
+    def option(found: re.Match[str]) -> str:
+        name = found[0]
+        is_field = "_" in name or (not found.start() and text[found.end() :].startswith((" is ", " are ")))
+        return options.get(name, name) if is_field else name
+
+    return _NAME.sub(option, text)
+
+
+_NAME = re.compile(r"(?<![\w./\\-])[a-z_]+(?![\w/\\-]|\.\w)")
+"""A name that is no part of a path."""
 
 _READERS = re.compile(r"\bsg\.(lark|gbnf|ebnf)\b(?:\(\))?")
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from structgen.constraints.json_schema.unique_keys import loads_unique
 from structgen.extras import install_command, needed
 
-from .files import InputError, for_the_shell, read_text
+from .files import InputError, for_the_shell, naming_options, read_text
 from .grammars import add_grammar_arguments, grammar_argument, grammars_given
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ __all__ = [
     "for_the_shell",
     "import_name",
     "load_model",
+    "naming_options",
     "read_text",
     "schema_options",
     "schema_text",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from structgen.errors import OptionError
 from structgen.extras import require
 
-from .inputs import InputError, check_drafter, load_model
+from .inputs import InputError, check_drafter, load_model, naming_options
 from .parsing import Commands
 
 if TYPE_CHECKING:
@@ -181,13 +181,8 @@ def _number(value: float) -> str:
 def run(arguments: argparse.Namespace) -> int:
     """Load, bind, serve."""
     require("the server", "server", "fastapi", "uvicorn", "h11", "prometheus_client")
-    try:
+    with naming_options({name: "--" + name.replace("_", "-") for name, *_ in (*_LIMITS, *_SPEC_LIMITS)}):
         settings = _settings(arguments)
-    except OptionError as error:
-        name, rest = error.message.partition(" ")[::2]
-        if name not in {limit for limit, *_ in (*_LIMITS, *_SPEC_LIMITS)}:
-            raise
-        raise InputError(f"--{name.replace('_', '-')} {rest}", hint=error.hint) from None
     _leave_missing_directory()
     if arguments.drafter is not None:
         _on_a_thread(lambda: check_drafter(arguments.drafter, in_batches=True))

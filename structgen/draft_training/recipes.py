@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,6 +98,11 @@ class Recipe:
                 hint="On-policy shares are for the kind 'layers'.",
             )
         check_whole("drafted_tokens", self.drafted_tokens, high=10_000_000)
+        check_whole("steps_ahead", self.options.steps_ahead)
+        if not self.exits or not all(
+            isinstance(after, int) and before < after for before, after in pairwise((0, *self.exits))
+        ):
+            raise OptionError(f"exits is {self.exits!r:.80}; it must be numbers of layers above 0, ascending")
         for role, given in (("reference", self.reference), ("start", self.start)):
             if given is not None and given.kind != self.kind:
                 raise OptionError(

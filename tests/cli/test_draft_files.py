@@ -1,4 +1,4 @@
-"""Files of drafters, judges and prompts that cannot be used are errors before a model is loaded."""
+"""Files and options of drafters that cannot be used are errors before a model is loaded, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from structgen.cli import draft_inputs, generate, main, serve  # noqa: E402
+from structgen.cli.inputs import InputError, naming_options  # noqa: E402
 from structgen.draft_training import texts  # noqa: E402
-from structgen.errors import ModelError  # noqa: E402
+from structgen.draft_training.recipes import Recipe  # noqa: E402
+from structgen.draft_training.training import TrainingOptions  # noqa: E402
+from structgen.errors import ModelError, OptionError  # noqa: E402
 from structgen.speculative.learned import DraftWeights, save_weights  # noqa: E402
 from structgen.speculative.learned.acceptance import AcceptanceHead  # noqa: E402
 from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork  # noqa: E402
@@ -247,3 +250,77 @@ def test_the_origin_of_texts_is_written_with_the_first_ones(tmp_path: Path) -> N
     (found,) = texts.collect_texts(model, no_requests, tmp_path / "texts.jsonl", tokens=5)
     assert found.answer == [2] * 5
     assert json.loads((tmp_path / "texts.origin.json").read_text()) == {"vocabulary": "x", "seed": 0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--steps-ahead", "0"], "--steps-ahead is 0; it must be above 0"),
+        (["--steps-ahead", "300"], "--steps-ahead is 300; it must be a whole number from 1 to 256"),
+        (["--tokens-a-pass", "0"], "--tokens-a-pass is 0"),
+        (["--tokens-a-pass", "4"], "Set --steps-ahead to a multiple of --tokens-a-pass."),
+        (["--learning-rate", "0"], "--learning-rate is 0"),
+        (["--on-policy", "2"], "--on-policy is 2"),
+        (["--vocabulary", "0"], "--vocabulary is 0"),
+        (["--batch", "0"], "--batch is 0"),
+        (["--epochs", "-1"], "--epochs is -1"),
+        (["--minutes", "nan"], "--minutes is nan"),
+        (["--glancing", "-1", "--tokens-a-pass", "2"], "--glancing is -1"),
+        (["--kind", "medusa", "--blocks", "0"], "--blocks is 0"),
+        (["--kind", "medusa", "--inner", "-1"], "--inner is -1"),
+        (
+            ["--kind", "layers", "--exits", "2", "1"],
+            "--exits is (2, 1); it must be numbers of layers above 0",
+        ),
+        (["--tokens", "0"], "--tokens is 0"),
+        (["--states-bytes", "0"], "--states-bytes is 0"),
+        (["--records", "2"], "--records is 2"),
+        (["--seed", "-1"], "--seed is -1"),
+    ],
+)
+def test_errors_name_options(
+    arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in refused(["draft", "train", "new", *arguments], "", capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["evaluate", "good", "--temperature", "-1"], "--temperature is -1"),
+        (["evaluate", "good", "--records", "2"], "--records is 2"),
+        (["evaluate", "good", "--seed", "-1"], "--seed is -1"),
+        (["train-acceptance", "good", "new", "--tokens", "0"], "--tokens is 0"),
+        (
+            ["train-judge", "good", "new", "--prompts", "prompts", "--states-bytes", "0"],
+            "--states-bytes is 0",
+        ),
+    ],
+)
+def test_errors_of_other_actions_name_options(
+    arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in refused(["draft", *arguments], "", capsys)
+
+
+def test_fields_are_named_as_options_but_paths_and_words_are_not() -> None:
+    options = {"steps_ahead": "--steps-ahead", "batch": "--batch", "loss": "--loss"}
+    for message, shown in (
+        ("batch is 0", "--batch is 0"),
+        ("the batch is 0", "the batch is 0"),
+        ("batches and loss", "batches and loss"),
+        ("set steps_ahead, or else", "set --steps-ahead, or else"),
+        ("a/steps_ahead is empty", "a/steps_ahead is empty"),
+        ("steps_ahead.bin is empty", "steps_ahead.bin is empty"),
+        ("other_name is 3", "other_name is 3"),
+    ):
+        with pytest.raises(InputError) as found, naming_options(options):
+            raise OptionError(message, hint=message)
+        assert found.value.message == shown and found.value.hint == shown
+
+
+def test_in_python_errors_name_fields() -> None:
+    with pytest.raises(OptionError, match="^steps_ahead is 300"):
+        Recipe(options=TrainingOptions(steps_ahead=300))
+    with pytest.raises(OptionError, match=r"^exits is \(2, 1\)"):
+        Recipe(kind="layers", exits=(2, 1))
