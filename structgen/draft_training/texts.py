@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import ModelError, OptionError
-from structgen.generation import SamplingOptions, generate_tokens
+from structgen.generation import Generation, SamplingOptions, generate_steps
 from structgen.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def collect_texts(
             asked = list(islice(others, batch))
             if not asked:
                 break
-            answered = _answers(model, asked, len(texts), seed)
+            answered = _answers(model, asked, len(texts), seed, bar)
             if not texts:
                 _write_origin(path, whole_origin)
             try:
@@ -143,18 +143,19 @@ def collect_texts(
             except OSError as error:
                 raise ModelError(f"the texts cannot be written to {path}: {error}") from error
             texts += answered
-            written = sum(len(text.answer) for text in answered)
-            done += written
-            bar.advance(written)
+            done += sum(len(text.answer) for text in answered)
     return texts
 
 
-def _answers(model: LanguageModel, asked: Sequence[Request], first: int, seed: int) -> list[Text]:
+def _answers(
+    model: LanguageModel, asked: Sequence[Request], first: int, seed: int, bar: ProgressBar
+) -> list[Text]:
+    """Let the model answer requests side by side; the bar moves with each token."""
     from structgen.matcher import Matcher
 
     prompts = [list(request.prompt) for request in asked]
     temperatures = [_TEMPERATURES[(first + index) % len(_TEMPERATURES)] for index in range(len(asked))]
-    answers = generate_tokens(
+    steps = generate_steps(
         model,
         prompts,
         [
@@ -171,8 +172,18 @@ def _answers(model: LanguageModel, asked: Sequence[Request], first: int, seed: i
             for index, (request, temperature) in enumerate(zip(asked, temperatures, strict=True))
         ],
     )
+    answers: dict[int, Generation] = {}
+    shown = [0] * len(asked)
+    for step in steps:
+        count = len(step.tokens)
+        if step.generation is not None:
+            answers[step.row] = step.generation
+            count = len(step.generation.tokens) + (step.generation.end_token is not None)
+        bar.advance(count - shown[step.row])  # less after a step back from a dead end
+        shown[step.row] = count
     texts = []
-    for request, prompt, temperature, answer in zip(asked, prompts, temperatures, answers, strict=True):
+    for row, (request, prompt, temperature) in enumerate(zip(asked, prompts, temperatures, strict=True)):
+        answer = answers[row]
         ended = [] if answer.end_token is None else [answer.end_token]
         texts.append(Text(prompt, [*answer.tokens, *ended], request.kind, temperature, request.source))
     return texts

@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from structgen.draft_training import texts as texts_module  # noqa: E402
 from structgen.draft_training.eagle import EagleOptions  # noqa: E402
 from structgen.draft_training.features import compute_features, load_features  # noqa: E402
 from structgen.draft_training.masks import TextMasks  # noqa: E402
@@ -23,6 +24,7 @@ from structgen.draft_training.training import Training, TrainingOptions, most_fr
 from structgen.errors import ModelError, OptionError, VocabularyMismatch  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.models.hugging_face import HuggingFaceModel  # noqa: E402
+from structgen.progress import ProgressBar  # noqa: E402
 from structgen.speculative import Fixed, Speculation  # noqa: E402
 from structgen.speculative.learned import (  # noqa: E402
     AcceptanceHead,
@@ -78,6 +80,19 @@ def test_texts_are_the_models_own_and_a_collection_resumes(tmp_path: Path) -> No
         collect_texts(model, requests, path, tokens=100, batch=4, seed=1)
     with pytest.raises(OptionError, match="tokens is 0"):
         collect_texts(model, requests, path, tokens=0)
+
+
+def test_the_bar_moves_while_answers_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moves: list[int] = []
+
+    class Bar(ProgressBar):
+        def advance(self, count: int = 1) -> None:
+            moves.append(count)
+
+    monkeypatch.setattr(texts_module, "ProgressBar", Bar)
+    found = collect_texts(Tiny(), requests, tmp_path / "texts.jsonl", tokens=100, batch=16)
+    assert sum(moves) == sum(len(text.answer) for text in found)
+    assert max(moves) <= 3 and len(moves) > 50  # a token, and perhaps others that need no draw or the end
 
 
 def test_states_are_those_of_a_plain_pass(tmp_path: Path) -> None:
