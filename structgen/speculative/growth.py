@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,11 @@ _MAX_KINDS = 20_000
 """The largest number of kinds that are counted: users' drafters choose the names."""
 
 
+_DRAFTER = re.compile(r"[^\d,]*[^\d,\s]")
+_KINDS_WITHOUT_NAME = {"end without copy": "copy", "end of a copy": "copy", "draft text": "draft"}
+"""Kinds of proposals that do not start with the drafter's name, and that name."""
+
+
 @dataclass
 class Chances:
     """How often proposals of each kind were right: decaying counts, with the counts of `above` as prior."""
@@ -113,6 +119,22 @@ class Tallies:
         counts[0] += 1
         counts[1] += right
         counts[2] += accepted
+
+    def by_drafter(self) -> dict[str, list[int]]:
+        """Return the sums over the kinds of each drafter. A token that several proposed counts for each of them."""
+        sums: dict[str, list[int]] = {}
+        for kind, counts in self.known.items():
+            for name in {_drafter_of(each) for each in kind.split("+")}:
+                before = sums.get(name, (0, 0, 0))
+                sums[name] = [one + more for one, more in zip(before, counts, strict=True)]
+        return sums
+
+
+def _drafter_of(kind: str) -> str:
+    """Return what a kind starts with, up to its numbers: "eagle" of "eagle 1, 0, 6"."""
+    found = _DRAFTER.match(kind)
+    name = kind if found is None else found[0].removesuffix(" with noise")
+    return _KINDS_WITHOUT_NAME.get(name, name)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import copy
 import pickle
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from structgen.argument_names import checks_names_of_init
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Speculation"]
 
 _SHOWN_KINDS = 12
-"""The largest number of kinds of proposals in a report."""
+"""The largest number of kinds of proposals in a report, and of drafters."""
 
 
 @checks_names_of_init
@@ -162,13 +162,12 @@ class Speculation:
         if counts["unsupported"]:
             lines.append(f"{counts['unsupported']} generations without drafts: the session cannot be cropped")
         lines += [str(record) for record in self.records if record.seconds or record.failed]
-        kinds = sorted(self.tallies.known.items(), key=lambda item: (-item[1][2], -item[1][0], item[0]))
-        if kinds:
-            lines.append("proposals by kind, in the order of accepted tokens:")
-        for kind, (guessed, right, accepted_) in kinds[:_SHOWN_KINDS]:
-            lines.append(f"  {kind}: {guessed} proposed, {right / guessed:.0%} right, {accepted_} accepted")
-        if len(kinds) > _SHOWN_KINDS:
-            lines.append(f"  and {len(kinds) - _SHOWN_KINDS} other kinds")
+        lines += _listed(
+            "proposals by drafter; a token that several proposed counts for each of them:",
+            self.tallies.by_drafter(),
+            "drafters",
+        )
+        lines += _listed("proposals by kind, in the order of accepted tokens:", self.tallies.known, "kinds")
         for rows, table in sorted(self.costs.known.items()):
             listed = ", ".join(f"{tokens}: {seconds * 1e3:.1f}" for tokens, seconds in sorted(table.items()))
             lines.append(f"milliseconds of a pass by the tokens of a row, {_rows_in_pass(rows)}: {listed}")
@@ -192,6 +191,19 @@ class Speculation:
 
     def _state(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "lock"}
+
+
+def _listed(title: str, known: Mapping[str, Sequence[int]], what: str) -> list[str]:
+    """Return lines with counts of proposals, in the order of accepted tokens."""
+    if not known:
+        return []
+    ordered = sorted(known.items(), key=lambda item: (-item[1][2], -item[1][0], item[0]))
+    lines = [title]
+    for name, (guessed, right, accepted) in ordered[:_SHOWN_KINDS]:
+        lines.append(f"  {name}: {guessed} proposed, {right / guessed:.0%} right, {accepted} accepted")
+    if len(ordered) > _SHOWN_KINDS:
+        lines.append(f"  and {len(ordered) - _SHOWN_KINDS} other {what}")
+    return lines
 
 
 def _rows_in_pass(rows: int) -> str:

@@ -117,3 +117,34 @@ def test_a_drafter_pauses_only_where_it_clearly_does_not_pay(rate: float, pays: 
         else:
             record.passed(0.1, int(taken), 1.0, weighed=True)
     assert paused < 100 if pays else paused > 3000
+
+
+def test_sums_of_drafters_are_those_of_their_kinds() -> None:
+    """A token that several drafters proposed counts once for each of them."""
+    kinds = {
+        "eagle 0, 0, 9": ("eagle",),
+        "eagle 1, 2, 0": ("eagle",),
+        "eagle with noise, 3": ("eagle",),
+        "store 8, always": ("store",),
+        "forced": ("forced",),
+        "forced+store 8, always": ("forced", "store"),
+        "eagle 0, 0, 9+store 4, 1+store 8, always": ("eagle", "store"),
+        "look-up 4": ("look-up",),
+        "copy 24+end of a copy": ("copy",),
+        "end without copy": ("copy",),
+        "draft 0, 4+draft text": ("draft",),
+        "my own words": ("my own words",),
+        "2nd": ("2nd",),
+    }
+    tallies, wanted = Tallies(), dict[str, list[int]]()
+    rng = np.random.default_rng(0)
+    for kind, names in kinds.items():
+        for _ in range(int(rng.integers(1, 9))):
+            right = bool(rng.random() < 0.5)
+            accepted = right and bool(rng.random() < 0.5)
+            tallies.note(kind, right, accepted)
+            for name in names:
+                counts = wanted.setdefault(name, [0, 0, 0])
+                for index, more in enumerate((1, right, accepted)):
+                    counts[index] += more
+    assert tallies.by_drafter() == wanted
