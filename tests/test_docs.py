@@ -14,6 +14,7 @@ import pytest
 
 import structgen as sg
 from structgen.cli import main
+from structgen.cli.commands import _parser as parser
 from structgen.constraints.regex.table import feature_table, with_table
 from structgen.tools import FORMATS
 from tests.embedded import embedded_model, require_embedded_package
@@ -131,3 +132,36 @@ def test_the_reference_lists_every_public_name(package: str) -> None:
         and f"structgen.{name}" not in ("structgen.diffusion", "structgen.monitors")
     ]
     assert not missing
+
+
+def indented_commands(page: str, start: str) -> list[list[str]]:
+    """Return the words of commands in indented blocks, which may go on after a backslash at the end of a line."""
+    text = (ROOT / "docs" / page).read_text("utf-8").replace("\\\n", "")
+    return [shlex.split(line) for line in re.findall(rf"^ {{4}}({start}.*)$", text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("page", ["speculation.md", "learned-drafts.md"])
+def test_commands_about_drafts_have_the_options_that_they_name(
+    page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take minutes or hours, so they only get as far as the model."""
+    pytest.importorskip("torch")
+
+    class Parsed(Exception):
+        """The options are right."""
+
+    def load(*given: Any, **options: Any) -> Any:
+        raise Parsed
+
+    monkeypatch.setattr(sg, "load", load)
+    modes = import_module("bench.speculation.__main__")
+    monkeypatch.setattr(modes, "MODES", dict(modes.MODES))  # --drafter adds to them
+    commands = indented_commands(page, r"python -m bench\.speculation")
+    for command in commands:
+        module = import_module(command[2] if command[2].count(".") > 1 else f"{command[2]}.__main__")
+        with pytest.raises(Parsed):
+            module.main(command[3:])
+    structgen = indented_commands(page, "structgen ")
+    for command in structgen:
+        parser().parse_args(command[1:])
+    assert commands and (structgen or page == "speculation.md")
