@@ -1,4 +1,4 @@
-"""Files and options of drafters that cannot be used are errors before a model is loaded, and leave nothing behind."""
+"""Files and options of drafters that cannot be used are errors before a model is loaded, and nothing is written."""
 
 from __future__ import annotations
 
