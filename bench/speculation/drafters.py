@@ -13,7 +13,7 @@ Results: docs/learned-drafts.md, "Measured".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,9 @@ from structgen.speculative import Fixed, Speculation
 from structgen.speculative.learned import load_drafter, load_weights
 
 from ..records import progress
-from .equality import prompts
+from .equality import prompts as all_prompts
 
-__all__ = ["main"]
+__all__ = ["main", "ratio_interval", "table", "tokens_per_pass"]
 
 _PROMPTS = 100
 _DRAWS = 4000
@@ -47,19 +47,54 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not 2 <= chosen.prompts <= _PROMPTS:
         parser.error(f"--prompts is {chosen.prompts}; it is a number from 2 to {_PROMPTS}")
     model = sg.load(threads=chosen.threads, dtype=chosen.dtype)
-    every = _PROMPTS // chosen.prompts
-    asked = prompts(_PROMPTS)[::every][: chosen.prompts]
-    print("| drafter | tokens a pass | times the first one | 95 % interval |\n|---|--:|--:|--:|", flush=True)
-    first: NDArray[np.float64] | None = None
-    for path in chosen.files:
-        rates = _rates(model, path, asked, chosen)
-        if first is None:
-            first = rates
-            print(f"| {path.stem} | {rates.mean():.2f} | | |", flush=True)
-            continue
-        low, high = ratio_interval(rates, first)
-        ratio = rates.mean() / first.mean()
-        print(f"| {path.stem} | {rates.mean():.2f} | {ratio:.2f} | {low:.2f} to {high:.2f} |", flush=True)
+    rates = {
+        path.stem: tokens_per_pass(
+            model, path, prompts=chosen.prompts, tokens=chosen.tokens, length=chosen.length
+        )
+        for path in chosen.files
+    }
+    print(table(rates))
+
+
+def tokens_per_pass(model: Any, path: Path, *, prompts: int, tokens: int, length: int) -> NDArray[np.float64]:
+    """Return the tokens per forward pass of each answer, with drafts of a drafter alone.
+
+    Args:
+        model: The model.
+        path: The drafter's file.
+        prompts: The number of prompts.
+        tokens: The most tokens of an answer.
+        length: Draft tokens at each step.
+    """
+    options: dict[str, Any] = {"confidence": 1.0} if load_weights(path).kind == "layers" else {}
+    drafter = load_drafter(path, model, least=0.0, **options)
+    speculation = Speculation([drafter], controller=Fixed(length), branching=False, depth=length)
+    sampling = SamplingOptions(temperature=0, max_tokens=tokens, exact_weight=False)
+    asked = all_prompts(_PROMPTS)[:: _PROMPTS // prompts][:prompts]
+    found = []
+    for prompt in progress(asked, path.stem):
+        (generation,) = generate_tokens(
+            model, [model.encode(prompt)], [None], sampling, drafting=speculation.start(model)
+        )
+        found.append(len(generation.tokens) / max(1, generation.timing.forward_passes))
+    return np.array(found)
+
+
+def table(rates: Mapping[str, NDArray[np.float64]]) -> str:
+    """Return a table of drafters, each compared with the first one.
+
+    Args:
+        rates: By the drafters' names, see `tokens_per_pass`; of the same prompts.
+    """
+    lines = ["| drafter | tokens a pass | times the first one | 95 % interval |", "|---|--:|--:|--:|"]
+    first = next(iter(rates.values()))
+    for name, found in rates.items():
+        compared = " | "
+        if found is not first:
+            low, high = ratio_interval(found, first)
+            compared = f"{found.mean() / first.mean():.3f} | {low:.3f} to {high:.3f}"
+        lines.append(f"| {name} | {found.mean():.3f} | {compared} |")
+    return "\n".join(lines)
 
 
 def ratio_interval(
@@ -71,23 +106,6 @@ def ratio_interval(
     ratios = rates[drawn].mean(1) / others[drawn].mean(1)
     low, high = np.quantile(ratios, [0.025, 0.975])
     return float(low), float(high)
-
-
-def _rates(model: Any, path: Path, asked: Sequence[str], chosen: Any) -> NDArray[np.float64]:
-    """Return the tokens per forward pass of each answer."""
-    options: dict[str, Any] = {"confidence": 1.0} if load_weights(path).kind == "layers" else {}
-    drafter = load_drafter(path, model, least=0.0, **options)
-    speculation = Speculation(
-        [drafter], controller=Fixed(chosen.length), branching=False, depth=chosen.length
-    )
-    sampling = SamplingOptions(temperature=0, max_tokens=chosen.tokens, exact_weight=False)
-    found = []
-    for prompt in progress(asked, path.stem):
-        (generation,) = generate_tokens(
-            model, [model.encode(prompt)], [None], sampling, drafting=speculation.start(model)
-        )
-        found.append(len(generation.tokens) / max(1, generation.timing.forward_passes))
-    return np.array(found)
 
 
 if __name__ == "__main__":
