@@ -1,12 +1,13 @@
 """Check that texts with drafts equal those without: a hundred prompts, five constraints, three temperatures.
 
     python -m bench.speculation.equality [--prompts N] [--batch N] [--temperatures T ...] [--dtype float32|bfloat16]
-        [--threads N] [--tokens N] [--branching] [--drafter FILE]
+        [--threads N] [--tokens N] [--branching] [--drafter FILE ...]
 
 Every prompt is answered under every constraint at every temperature, once plainly, and once with drafts at every step:
-the default drafters, eight tokens at a time, without regard to cost. ``--drafter`` names a learned one, which takes the
-place of the learned one among them. The tokens must be the same. In float32 they are, unless two tokens are nearly
-equally likely, because a pass over several tokens rounds differently from one over a single token.
+the default drafters, eight tokens at a time, without regard to cost. ``--drafter`` names learned ones, each of which
+takes the place of the learned one among them. The tokens must be the same. In float32 they are, unless two tokens are
+nearly equally likely, because a pass over several tokens rounds differently from one over a single token. The report
+has a line for each learned drafter, and what each of the drafters has brought.
 
 Results: docs/speculation.md, "Guarantees".
 """
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import structgen as sg
@@ -88,18 +90,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--branching", action="store_true")
-    parser.add_argument("--drafter", help="the file of a learned drafter")
+    parser.add_argument("--drafter", type=Path, nargs="+", default=[], help="files of learned drafters")
     chosen = parser.parse_args(arguments)
     model = sg.load(threads=chosen.threads, dtype=chosen.dtype)
     encoded = [model.encode(prompt) for prompt in prompts(chosen.prompts)]
     started = time.perf_counter()
-    counts: Counter[str] = Counter()
-    drafters = default_drafters(model)
-    if chosen.drafter is not None:
-        from structgen.speculative.learned import load_drafter
-
-        drafters = (*Speculation().drafters, load_drafter(chosen.drafter, model, least=0.05))
-    speculation = Speculation(drafters, controller=Fixed(8), branching=chosen.branching)
+    mine = _speculations(model, chosen.drafter, branching=chosen.branching)
+    counts: dict[str, Counter[str]] = {name: Counter() for name in mine}
     kinds = constraints()
     jobs = [
         (temperature, name, start)
@@ -115,35 +112,50 @@ def main(arguments: Sequence[str] | None = None) -> None:
             )
             for row in range(len(batch))
         ]
-        for row, mine, theirs in _pairs(model, batch, kinds[name], options, speculation):
-            counts["texts"] += 1
-            counts["taken"] += mine.accepted_tokens
-            counts["tokens"] += len(mine.tokens)
-            if mine.tokens != theirs.tokens or mine.finish != theirs.finish:
-                counts["different"] += 1
-                print(
-                    f"different: {name}, temperature {temperature:g}, prompt {start + row}: {_where(mine, theirs)}"
-                )
-    seconds = time.perf_counter() - started
-    print(
-        f"{chosen.dtype}: {counts['texts']} texts, {counts['tokens']} tokens, {counts['taken']} of them drafted; "
-        f"{counts['different']} texts differ ({seconds:.0f} s)"
-    )
+        plain = _drawn(model, batch, kinds[name], options)
+        for drafter, speculation in mine.items():
+            drafted = _drawn(model, batch, kinds[name], options, speculation)
+            found = counts[drafter]
+            for row, (text, other) in enumerate(zip(drafted, plain, strict=True)):
+                found["texts"] += 1
+                found["taken"] += text.accepted_tokens
+                found["tokens"] += len(text.tokens)
+                if text.tokens != other.tokens or text.finish != other.finish:
+                    found["different"] += 1
+                    print(
+                        f"{drafter}, different: {name}, temperature {temperature:g}, prompt {start + row}: "
+                        f"{_where(text, other)}"
+                    )
+    for drafter, found in counts.items():
+        print(
+            f"{drafter}, {chosen.dtype}: {found['texts']} texts, {found['tokens']} tokens, {found['taken']} of them "
+            f"drafted; {found['different']} texts differ"
+        )
+        print(mine[drafter].report())
+    print(f"{time.perf_counter() - started:.0f} s")
 
 
-def _pairs(
+def _speculations(model: Any, files: Sequence[Path], *, branching: bool) -> dict[str, Speculation]:
+    """Return speculation with each of the learned drafters, by the names of their files; or with the default ones."""
+    from structgen.speculative.learned import load_drafter
+
+    chosen = {path.stem: (*Speculation().drafters, load_drafter(path, model, least=0.05)) for path in files}
+    return {
+        name: Speculation(drafters, controller=Fixed(8), branching=branching)
+        for name, drafters in (chosen or {"default": default_drafters(model)}).items()
+    }
+
+
+def _drawn(
     model: Any,
     batch: list[list[int]],
     constraint: Any,
     options: list[SamplingOptions],
-    speculation: Speculation,
-) -> Iterator[tuple[int, Generation, Generation]]:
-    def drawn(drafting: Any) -> list[Generation]:
-        matchers = [None if constraint is None else sg.Matcher(constraint, model.vocabulary) for _ in batch]
-        return generate_tokens(model, batch, matchers, options, drafting=drafting)
-
-    plain, drafted = drawn(None), drawn(speculation.start(model))
-    yield from ((row, *pair) for row, pair in enumerate(zip(drafted, plain, strict=True)))
+    speculation: Speculation | None = None,
+) -> list[Generation]:
+    matchers = [None if constraint is None else sg.Matcher(constraint, model.vocabulary) for _ in batch]
+    drafting = None if speculation is None else speculation.start(model)
+    return generate_tokens(model, batch, matchers, options, drafting=drafting)
 
 
 def _where(drafted: Generation, plain: Generation) -> str:
