@@ -12,7 +12,8 @@ distilled    instead learns the model's distributions there, with forward KL (Di
 on-policy    the same, with a share of batches that the draft model writes itself (DistillSpec)
 selective    as distilled, at the positions from which it can still learn most; the reference is distilled (AdaSPEC)
 
-What was trained is kept in DIRECTORY, and not trained again. Times are not measured.
+What was trained is kept in DIRECTORY and not trained again: remove the files there before a run with other options.
+Times are not measured.
 
 Results: docs/learned-drafts.md, "Measured".
 Source: Zhou et al. 2024 (DistillSpec); Hu et al. 2025 (AdaSPEC).
@@ -56,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--length", type=int, default=3, help="draft tokens at each step (3)")
     parser.add_argument("--threads", type=int, default=2)
     chosen = parser.parse_args(arguments)
+    if not 2 <= chosen.prompts <= 100:
+        parser.error(f"--prompts is {chosen.prompts}; it is a number from 2 to 100")
     model = sg.load(threads=chosen.threads, dtype="bfloat16", pack=False)
     features = load_features(chosen.directory / "states")
     paths = {}

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--prompts is {chosen.prompts}; it is a number from 2 to {_PROMPTS}")
     model = sg.load(threads=chosen.threads, dtype=chosen.dtype)
     rates = {
-        path.stem: tokens_per_pass(
+        str(path): tokens_per_pass(
             model, path, prompts=chosen.prompts, tokens=chosen.tokens, length=chosen.length
         )
         for path in chosen.files

@@ -136,10 +136,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _speculations(model: Any, files: Sequence[Path], *, branching: bool) -> dict[str, Speculation]:
-    """Return speculation with each of the learned drafters, by the names of their files; or with the default ones."""
+    """Return speculation with each of the learned drafters, by their paths; or with the default ones."""
     from structgen.speculative.learned import load_drafter
 
-    chosen = {path.stem: (*Speculation().drafters, load_drafter(path, model, least=0.05)) for path in files}
+    chosen = {str(path): (*Speculation().drafters, load_drafter(path, model, least=0.05)) for path in files}
     return {
         name: Speculation(drafters, controller=Fixed(8), branching=branching)
         for name, drafters in (chosen or {"default": default_drafters(model)}).items()

@@ -5,9 +5,9 @@
 
 Each stream has requests of a kind that the drafter was not trained on. An `OnlineDrafter` answers them greedily and
 alone. The first and the last block of them are also answered by the drafter as it was. Each step drafts a sequence of
-``--length`` tokens. Acceptance is the share of draft tokens that are right, of those that follow right ones. The drafter
-learns from a text after its acceptance is counted. The interval of the gain is a 95 % bootstrap over the requests of a
-block. Times are not measured.
+``--length`` tokens. Acceptance is the share of draft tokens that are right, of those that follow right ones. The
+drafter learns from a text after its acceptance is counted. The interval of the gain is a 95 % bootstrap over the
+requests of a block. Times are not measured.
 
 sql          queries under the grammar of the shelf, on tables that change
 spanish      short free texts in Spanish
@@ -84,8 +84,8 @@ _THINGS = (
 
 def _sql(count: int, seed: int) -> list[Asked]:
     rng = random.Random(seed)
-    found: list[Asked] = []
-    for _ in range(count):
+    found: dict[str, Asked] = {}
+    while len(found) < count:
         table, columns = rng.choice(sorted(_TABLES.items()))
         question = rng.choice(_QUESTIONS).format(*rng.sample(columns, 3), table=table)
         query = sg.grammar(
@@ -95,8 +95,9 @@ def _sql(count: int, seed: int) -> list[Asked]:
             columns=list(columns),
             functions=["count", "max", "min", "sum", "avg"],
         )
-        found.append((f"Tables: {table}({', '.join(columns)})\nWrite one SQL query: {question}", query))
-    return found
+        prompt = f"Tables: {table}({', '.join(columns)})\nWrite one SQL query: {question}"
+        found[prompt] = prompt, query  # a repeated request would be answered from memory
+    return list(found.values())
 
 
 def _spanish(count: int, seed: int) -> list[Asked]:

@@ -73,6 +73,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     drafters = [load_drafter(path, model) for path in arguments.weights]
     judge = None if arguments.judge is None else load_judge(arguments.judge, model)
     asked = list(itertools.islice(requests_of(model, arguments), arguments.requests))
+    if not asked:  # a pipe that was read by the check
+        raise InputError("there is no request to answer", hint="Give a file that can be read twice.")
     found = [
         evaluate_drafters(
             model,

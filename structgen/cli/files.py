@@ -48,14 +48,14 @@ def naming_options(options: Mapping[str, str]) -> Iterator[None]:
 def _with_options(text: str, options: Mapping[str, str]) -> str:
     def option(found: re.Match[str]) -> str:
         name = found[0]
-        is_field = "_" in name or (not found.start() and text[found.end() :].startswith((" is ", " are ")))
+        is_field = "_" in name or (not found.start() and text[found.end() :].startswith(" is "))
         return options.get(name, name) if is_field else name
 
     return _NAME.sub(option, text)
 
 
-_NAME = re.compile(r"(?<![\w./\\-])[a-z_]+(?![\w/\\-]|\.\w)")
-"""A name that is no part of a path."""
+_NAME = re.compile(r"(?<![\w./\\'-])[a-z_]+(?![\w/\\'-]|\.\w)")
+"""A name that is no part of a path and not quoted."""
 
 _READERS = re.compile(r"\bsg\.(lark|gbnf|ebnf)\b(?:\(\))?")
 

@@ -93,7 +93,7 @@ def _unread(prompt: object) -> list[int]:
     if isinstance(prompt, str):
         prompt.encode()  # no tokenizer reads lone surrogates
     elif isinstance(prompt, list) and prompt:
-        plain_messages(prompt)
+        json.dumps(plain_messages(prompt), ensure_ascii=False).encode()
     else:
         raise ValueError("its prompt is not a text or a list of messages")
     return []
@@ -120,7 +120,7 @@ def _requests(path: Path, encode: Callable[[Any], list[int]]) -> Iterator[Reques
                 )
             source = {named[0]: given[named[0]]} if named else None
             most = given.get("max_tokens", 160)
-            if not isinstance(most, int) or most < 1:
+            if not isinstance(most, int) or isinstance(most, bool) or most < 1:
                 raise ValueError(f"max_tokens is {most!r:.40}; it is a whole number above 0")
             request = Request(
                 encode(given["prompt"]),

@@ -180,6 +180,8 @@ def test_judges_that_cannot_be_used(
         ([{"prompt": []}], "its prompt is not a text or a list of messages"),
         ([{"prompt": [{"content": "x"}]}], "the message has no role"),
         ([{"prompt": "\ud800"}], "line 1 is not a request"),
+        ([{"prompt": [{"role": "user", "content": "\ud800"}]}], "line 1 is not a request"),
+        ([{"prompt": "x", "max_tokens": True}], "max_tokens is True"),
     ],
 )
 def test_prompts_that_cannot_be_used(
@@ -313,6 +315,8 @@ def test_fields_are_named_as_options_but_paths_and_words_are_not() -> None:
         ("a/steps_ahead is empty", "a/steps_ahead is empty"),
         ("steps_ahead.bin is empty", "steps_ahead.bin is empty"),
         ("other_name is 3", "other_name is 3"),
+        ("unknown key 'steps_ahead'", "unknown key 'steps_ahead'"),
+        ("batch are many", "batch are many"),
     ):
         with pytest.raises(InputError) as found, naming_options(options):
             raise OptionError(message, hint=message)

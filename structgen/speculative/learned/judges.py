@@ -95,7 +95,7 @@ def _read(path: str | Path) -> tuple[Judge, object]:
         judge = Judge(about["weight"], float(about["bias"]), float(about["threshold"]))
     except OSError as error:
         raise ModelError(f"the judge cannot be read: {error}") from error
-    except (ValueError, KeyError, TypeError, RecursionError, OptionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OptionError) as error:
         raise ModelError(
             f"{path} is not a complete file of a judge: {error}",
             hint="Make one: structgen draft train-judge.",
