@@ -14,6 +14,7 @@ class ProgressBar:
 
     def __init__(self, total: int, name: str, wanted: bool) -> None:
         self._bar: Any = None
+        self._done = 0
         if wanted:
             with needed("progress=True", extra="progress"):
                 from tqdm.auto import tqdm  # type: ignore[import-untyped]
@@ -23,9 +24,10 @@ class ProgressBar:
         return self
 
     def advance(self, count: int = 1) -> None:
-        """Count `count` more steps as done; past the total the bar stays full."""
+        """Count `count` more steps as done, or fewer if it is negative; past the total the bar stays full."""
+        self._done += count
         if self._bar is not None:
-            self._bar.update(min(count, self._bar.total - self._bar.n))
+            self._bar.update(min(self._done, self._bar.total) - self._bar.n)
 
     def say(self, **figures: object) -> None:
         """Show figures after the bar."""

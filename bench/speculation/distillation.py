@@ -12,8 +12,8 @@ distilled    instead learns the model's distributions there, with forward KL (Di
 on-policy    the same, with a share of batches that the draft model writes itself (DistillSpec)
 selective    as distilled, at the positions from which it can still learn most; the reference is distilled (AdaSPEC)
 
-What was trained is kept in DIRECTORY and not trained again: remove the files there before a run with other options.
-Times are not measured.
+What was trained is kept in DIRECTORY and not trained again. Weights of other options are an error. Times are not
+measured. ``python -m bench.speculation.corpora DIRECTORY`` writes the corpora of the published figures.
 
 Results: docs/learned-drafts.md, "Measured".
 Source: Zhou et al. 2024 (DistillSpec); Hu et al. 2025 (AdaSPEC).
@@ -25,6 +25,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import structgen as sg
 from bench.command import argument_parser
@@ -59,13 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     if not 2 <= chosen.prompts <= 100:
         parser.error(f"--prompts is {chosen.prompts}; it is a number from 2 to 100")
+    paths = {name: chosen.directory / f"{name}.safetensors" for name in chosen.recipes}
     model = sg.load(threads=chosen.threads, dtype="bfloat16", pack=False)
     features = load_features(chosen.directory / "states")
-    paths = {}
     for name in chosen.recipes:
-        paths[name] = chosen.directory / f"{name}.safetensors"
-        if not paths[name].exists():
-            save_weights(_trained(name, model, features, chosen), paths[name])
+        _weights(name, model, features, chosen)
     model = sg.load(threads=chosen.threads, dtype="bfloat16")  # packed: faster, and not for a training
     rates = {
         name: tokens_per_pass(model, path, prompts=chosen.prompts, tokens=chosen.tokens, length=chosen.length)
@@ -76,17 +75,43 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("\n" + table({"distilled": rates.pop("distilled"), **rates}))
 
 
+def _weights(
+    name: str, model: HuggingFaceModel, features: Features, chosen: argparse.Namespace
+) -> DraftWeights:
+    """Return the weights of one of the recipes, of the last run or trained now.
+
+    Raises:
+        SystemExit: Those of the last run were trained with other options.
+    """
+    path, options = chosen.directory / f"{name}.safetensors", _options_of(name, chosen)
+    if not path.exists():
+        weights = _trained(name, model, features, chosen)
+        save_weights(replace(weights, notes={**weights.notes, "bench": options}), path)
+    weights = load_weights(path)
+    if weights.notes.get("bench") != options:
+        raise SystemExit(f"{path} was trained with other options: {weights.notes.get('bench')}; remove it")
+    return weights
+
+
+def _options_of(name: str, chosen: argparse.Namespace) -> dict[str, Any]:
+    """Return the options on which the weights of a recipe depend, as JSON values."""
+    options: dict[str, Any] = {
+        "corpora": [[path.name, path.stat().st_size] for path in chosen.corpus],
+        "corpus_tokens": chosen.corpus_tokens,
+    }
+    if name != "undistilled":
+        options["epochs"] = chosen.epochs
+    if name == "on-policy":
+        options["on_policy"] = chosen.on_policy
+    if name == "selective":
+        options["selected"] = chosen.selected
+    return options
+
+
 def _trained(
     name: str, model: HuggingFaceModel, features: Features, chosen: argparse.Namespace
 ) -> DraftWeights:
-    """Return the weights of one of the recipes. Those that it starts from were trained before."""
-
-    def before(other: str) -> DraftWeights:
-        path = chosen.directory / f"{other}.safetensors"
-        if not path.exists():
-            save_weights(_trained(other, model, features, chosen), path)
-        return load_weights(path)
-
+    """Train one of the recipes."""
     options = TrainingOptions(
         epochs=chosen.epochs,
         minutes=600.0,
@@ -97,8 +122,9 @@ def _trained(
     )
     recipe = Recipe("layers", _DRAFTED, options=options, exits=(2,))
     if name != "undistilled":
-        reference = before("distilled") if name == "selective" else None
-        recipe = replace(recipe, start=before("undistilled"), reference=reference)
+        reference = _weights("distilled", model, features, chosen) if name == "selective" else None
+        start = _weights("undistilled", model, features, chosen)
+        recipe = replace(recipe, start=start, reference=reference)
         return _train(name, model, features, recipe)
     recipe = replace(recipe, options=replace(options, epochs=1.0))
     for path in chosen.corpus:

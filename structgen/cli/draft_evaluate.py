@@ -64,8 +64,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
     if arguments.requests < 1:
         raise InputError("--requests is a number above 0")
-    make_options({"temperature": arguments.temperature, "seed": arguments.seed})
     check_request_options(arguments)
+    make_options({"temperature": arguments.temperature})
     if arguments.scaling:
         _scaling(arguments.weights, [1.0] * len(arguments.weights))  # before anything is measured
     check_files(drafters=arguments.weights, judge=arguments.judge, prompts=arguments.prompts)
@@ -73,8 +73,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     drafters = [load_drafter(path, model) for path in arguments.weights]
     judge = None if arguments.judge is None else load_judge(arguments.judge, model)
     asked = list(itertools.islice(requests_of(model, arguments), arguments.requests))
-    if not asked:  # a pipe that was read by the check
-        raise InputError("there is no request to answer", hint="Give a file that can be read twice.")
+    if not asked:
+        raise InputError("there is no request to answer")
     found = [
         evaluate_drafters(
             model,

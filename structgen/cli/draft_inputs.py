@@ -121,7 +121,7 @@ def check_files(
         check_drafter(path)
     if judge is not None:
         check_judge(judge)
-    if prompts is not None:
+    if prompts is not None and not prompts.is_fifo():  # a pipe can be read once only
         check_requests(prompts)
 
 

@@ -152,9 +152,13 @@ def fit_judge(
         )
     texts = np.random.default_rng(seed).permutation(np.unique(given.texts.numpy()))
     apart = torch.isin(given.texts, torch.from_numpy(texts[: max(1, round(held_out * len(texts)))]))
-    judge = train_judge(
-        given.states[~apart], given.labels[~apart], threshold=threshold, rejection_weight=rejection_weight
-    )
+    learned = given.labels[~apart]
+    if len(set(learned.tolist())) < 2:
+        raise OptionError(
+            "all draft tokens with one of the labels are in the texts that are set apart, so a judge cannot learn it",
+            hint="Give more prompts, or another seed.",
+        )
+    judge = train_judge(given.states[~apart], learned, threshold=threshold, rejection_weight=rejection_weight)
     labels = given.labels[apart].numpy()
     accepts = judge.probabilities(given.states[apart]) > threshold
     return judge, JudgeReport(

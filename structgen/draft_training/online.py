@@ -44,7 +44,7 @@ from structgen.speculative.learned.learned_drafter import LearnedDrafter
 from structgen.speculative.learned.made_networks import network_of
 from structgen.speculative.per_model import PerModel
 
-from .features import Features, as_half
+from .features import LONGEST, Features, as_half
 from .last_states import LastStates
 from .recipes import frozen_rows, outputs_of
 from .training import Training, TrainingOptions
@@ -53,9 +53,6 @@ if TYPE_CHECKING:
     from structgen.models.hugging_face import HuggingFaceModel
 
 __all__ = ["OnlineDrafter"]
-
-_LONGEST = 384
-"""The number of last tokens of a text that are kept."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +158,7 @@ class OnlineDrafter:
             prompt: The number of these tokens that are the prompt's.
         """
         # The attention of a training takes memory with the square of a text.
-        start = max(0, len(tokens) - _LONGEST)
+        start = max(0, len(tokens) - LONGEST)
         tokens, states, prompt = tokens[start:], states[start:], max(0, prompt - start)
         if self._failed or len(tokens) <= prompt + self._options.steps_ahead + 1:
             return
@@ -273,7 +270,7 @@ class _OnlineRow(RowDrafter):
     def __init__(self, owner: OnlineDrafter, row: RowDrafter, prompt: int, layers: tuple[int, ...]) -> None:
         self._owner, self._row, self._prompt = owner, row, prompt
         self.computes = row.computes
-        self._states = LastStates(layers, _LONGEST)
+        self._states = LastStates(layers, LONGEST)
 
     @property
     def name(self) -> str:

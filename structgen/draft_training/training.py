@@ -170,7 +170,7 @@ class Training:
             raise OptionError(
                 f"the texts are too short: {len(measurable)} of {len(texts)} have an answer from which "
                 f"{self.options.steps_ahead} steps ahead can be learned, and one must be set apart",
-                hint="Collect texts with longer answers, or set fewer steps ahead.",
+                hint="Collect texts with longer answers, or lower steps_ahead.",
             )
         self._apart = measurable[: min(apart, len(measurable) - 1)]
         self._texts = texts[~np.isin(texts, self._apart)]

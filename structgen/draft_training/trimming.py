@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from structgen.errors import OptionError
+from structgen.speculative.checks import check_whole
 from structgen.speculative.learned import DraftWeights
 
 from .texts import Text
@@ -25,8 +26,7 @@ __all__ = ["trimmed"]
 
 def trimmed(weights: DraftWeights, texts: Sequence[Text], most: int) -> DraftWeights:
     """Return the weights with the `most` tokens that answers have most often, of those that they list."""
-    if most < 1:
-        raise OptionError(f"a drafter proposes at least one token, not {most}")
+    check_whole("drafted_tokens", most, high=10_000_000)
     counts = Counter(token for text in texts for token in text.answer)
     listed = set(weights.token_ids.tolist())
     kept = [token for token, _ in counts.most_common() if token in listed][:most]

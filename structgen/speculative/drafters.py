@@ -108,7 +108,7 @@ class RowDrafter(Protocol):
 
     @property
     def name(self) -> str:
-        """The name under which reports count its proposals."""
+        """The name under which reports count its proposals: that of the drafter's class."""
         return type(self).__name__
 
     def propose(self, context: Context) -> Iterable[Proposal]:
@@ -231,6 +231,7 @@ class ForcedBytes:
 
 @dataclass
 class _ForcedRow(RowDrafter):
+    name = "ForcedBytes"
     encode: _Encoder
     most: int
     known: bytes = b""
@@ -286,6 +287,7 @@ class TokenLookup:
 
 @dataclass
 class _LookupRow(RowDrafter):
+    name = "TokenLookup"
     index: SuffixIndex
     most: int
 
@@ -340,6 +342,8 @@ class Copying:
 
 
 class _CopyingRow(RowDrafter):
+    name = "Copying"
+
     def __init__(self, encode: _Encoder) -> None:
         self.prompt = 0
         """The length of the prompt in bytes."""

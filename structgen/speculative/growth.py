@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import heapq
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MIN_CHANCE",
+    "Candidate",
     "Chances",
     "DraftsLeft",
     "GrownTree",
@@ -72,11 +72,6 @@ _MAX_KINDS = 20_000
 """The largest number of kinds that are counted: users' drafters choose the names."""
 
 
-_DRAFTER = re.compile(r"[^\d,]*[^\d,\s]")
-_KINDS_WITHOUT_NAME = {"end without copy": "copy", "end of a copy": "copy", "draft text": "draft"}
-"""Kinds of proposals that do not start with the drafter's name, and that name."""
-
-
 @dataclass
 class Chances:
     """How often proposals of each kind were right: decaying counts, with the counts of `above` as prior."""
@@ -105,44 +100,52 @@ class Chances:
 
 @dataclass
 class Tallies:
-    """For each kind of proposal: how many there were, how many were right, how many of these were accepted."""
+    """How many proposals there were, how many were right, and how many of these were accepted."""
 
     known: dict[str, list[int]] = field(default_factory=dict)
+    """Of each kind."""
+    by_drafter: dict[str, list[int]] = field(default_factory=dict)
+    """Of the drafters of each name. A token that several drafters proposed counts for each of them."""
 
-    def note(self, kind: str, right: bool, accepted: bool) -> None:
-        """Count a proposal; `accepted` says whether its token was read and drawn."""
-        counts = self.known.get(kind)
-        if counts is None:
-            if len(self.known) >= _MAX_KINDS:
-                return
-            counts = self.known[kind] = [0, 0, 0]
-        counts[0] += 1
-        counts[1] += right
-        counts[2] += accepted
+    def note(self, kind: str, drafters: Iterable[str], right: bool, accepted: bool) -> None:
+        """Count a proposal.
 
-    def by_drafter(self) -> dict[str, list[int]]:
-        """Return the sums over the kinds of each drafter. A token that several proposed counts for each of them."""
-        sums: dict[str, list[int]] = {}
-        for kind, counts in self.known.items():
-            for name in {_drafter_of(each) for each in kind.split("+")}:
-                before = sums.get(name, (0, 0, 0))
-                sums[name] = [one + more for one, more in zip(before, counts, strict=True)]
-        return sums
+        Args:
+            kind: Its kind.
+            drafters: The different names of the drafters that made it.
+            right: Whether its token was drawn.
+            accepted: Whether it was drawn, and the model had read it as a draft.
+        """
+        _count(self.known, kind, right, accepted)
+        for name in drafters:
+            _count(self.by_drafter, name, right, accepted)
 
 
-def _drafter_of(kind: str) -> str:
-    """Return what a kind starts with, up to its numbers: "eagle" of "eagle 1, 0, 6"."""
-    found = _DRAFTER.match(kind)
-    name = kind if found is None else found[0].removesuffix(" with noise")
-    return _KINDS_WITHOUT_NAME.get(name, name)
+def _count(known: dict[str, list[int]], key: str, right: bool, accepted: bool) -> None:
+    counts = known.get(key)
+    if counts is None:
+        if len(known) >= _MAX_KINDS:
+            return
+        counts = known[key] = [0, 0, 0]
+    counts[0] += 1
+    counts[1] += right
+    counts[2] += accepted
 
 
 @dataclass(slots=True)
-class _Candidate:
+class Candidate:
+    """A token that drafters propose at a node."""
+
     token: int
     kind: Kind
     chance: float
+    """The estimated probability that it is right."""
     proposals: list[_OpenProposal]
+
+    @property
+    def drafters(self) -> set[str]:
+        """The names of the drafters that proposed it."""
+        return {by.name for _, _, by in self.proposals}
 
     @property
     def by(self) -> RowDrafter | None:
@@ -156,8 +159,8 @@ class GrownTree:
     """A draft tree with the candidates at each of its nodes, in the tree or not."""
 
     tree: DraftTree
-    candidates: dict[int, list[tuple[int, Kind, RowDrafter | None]]] = field(default_factory=dict)
-    """For each node: token, kind of proposal, and the only drafter that proposed it, or None."""
+    candidates: dict[int, list[Candidate]] = field(default_factory=dict)
+    """For each node."""
     sampled: dict[int, Any] = field(default_factory=dict)
     """`Sampled` for each node whose children were drawn from a distribution."""
     sampled_by: dict[int, RowDrafter] = field(default_factory=dict)
@@ -179,12 +182,12 @@ class GrownTree:
         """
         is_read = self.tree.has(node, drawn)
         drafter = self.sampled_by.get(node) if is_read else None
-        for token, kind, by in self.candidates.get(node, ()):
-            right = token == drawn
-            chances.note(kind, right)
-            tallies.note(kind[0], right, right and is_read)
+        for each in self.candidates.get(node, ()):
+            right = each.token == drawn
+            chances.note(each.kind, right)
+            tallies.note(each.kind[0], each.drafters, right, right and is_read)
             if right and is_read:
-                drafter = by
+                drafter = each.by
         return drafter
 
 
@@ -196,11 +199,11 @@ class _Frontier:
     """The end-of-sequence tokens, which are never added."""
     least: float
     """The smallest probability of a node."""
-    heap: list[tuple[float, int, int, _Candidate]] = field(default_factory=list)
+    heap: list[tuple[float, int, int, Candidate]] = field(default_factory=list)
     """For each candidate: its probability, negated; its number, in the order of additions; its parent; itself."""
     count: int = 0
 
-    def add(self, parent: int, reach: float, siblings: Sequence[_Candidate]) -> None:
+    def add(self, parent: int, reach: float, siblings: Sequence[Candidate]) -> None:
         """Add the candidates of a node that the text reaches with probability `reach`, the most probable first."""
         remaining = reach
         for candidate in siblings:
@@ -249,7 +252,7 @@ def grow_tree(
             if context.drafted < depth:
                 context.reach = reach
                 siblings = candidates(context, drafters, chances, runs, alternatives=branching)
-                grown.candidates[node] = [(sibling.token, sibling.kind, sibling.by) for sibling in siblings]
+                grown.candidates[node] = siblings
                 frontier.add(node, reach, siblings)
             while frontier.heap:
                 negated, _, parent, added = heapq.heappop(frontier.heap)
@@ -307,7 +310,7 @@ def candidates(
     runs: Sequence[_OpenProposal],
     *,
     alternatives: bool = True,
-) -> list[_Candidate]:
+) -> list[Candidate]:
     """Return the distinct tokens proposed at a node, the most probable first.
 
     Args:
@@ -378,7 +381,7 @@ def masked_distribution(context: Context, distribution: object) -> NDArray[np.fl
     return masked / mass if mass > 0 else None
 
 
-def _ranked(context: Context, chances: Chances, proposed: dict[int, list[_OpenProposal]]) -> list[_Candidate]:
+def _ranked(context: Context, chances: Chances, proposed: dict[int, list[_OpenProposal]]) -> list[Candidate]:
     """Return the proposed tokens with their estimated probabilities, the most probable first."""
     ranked = []
     for token, proposals in proposed.items():
@@ -390,7 +393,7 @@ def _ranked(context: Context, chances: Chances, proposed: dict[int, list[_OpenPr
         )
         prior = max([_prior(proposal, context) for proposal, _, _ in proposals])
         chance = chances.of(kind, prior)
-        ranked.append(_Candidate(token, kind, chance, proposals))
+        ranked.append(Candidate(token, kind, chance, proposals))
     ranked.sort(key=_negated_chance)
     return ranked
 
@@ -399,7 +402,7 @@ def _prior(proposal: Proposal, context: Context) -> float:
     return proposal.chance if context.is_constrained or proposal.is_probability else proposal.chance / 2
 
 
-def _negated_chance(candidate: _Candidate) -> float:
+def _negated_chance(candidate: Candidate) -> float:
     return -candidate.chance
 
 

@@ -204,6 +204,10 @@ class _LearnedRow(RowDrafter):
     table: LogitNGrams | TriGrams
     size: int
 
+    @property
+    def name(self) -> str:
+        return type(self.table).__name__
+
     def propose(self, context: Context) -> Iterable[Proposal]:
         return self.table.guesses(context.tokens)
 
@@ -275,6 +279,7 @@ class ForcedSplits:
 
 @dataclass
 class _SplitRow(RowDrafter):
+    name = "ForcedSplits"
     splits: ForcedSplits
     vocabulary: Any
     forced: bytes = b""
@@ -393,6 +398,7 @@ class Texts:
 
 @dataclass
 class _StoredRow(RowDrafter):
+    name = "SuffixStore"
     store: SuffixStore
     constraint: Any
     texts: Texts

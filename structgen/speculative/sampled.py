@@ -165,7 +165,7 @@ def _children(
     source = _first_distribution(context, drafters)
     if source is None:
         children = candidates(context, drafters, chances, [])
-        grown.candidates[node] = [(child.token, child.kind, child.by) for child in children]
+        grown.candidates[node] = children
         return [(child.token, child.chance) for child in children[:1]]
     distribution, grown.sampled_by[node] = source
     tokens = drawn_children(distribution, draws.drafted, draws.width, draws.random)

@@ -23,7 +23,7 @@ from structgen.generation.drafting import PrefixQuery
 from structgen.generation.prefix_logits import common_length
 
 from .drafters import Context, RowDrafter, Start
-from .growth import MIN_CHANCE, Chances, GrownTree, Kind, grow_tree
+from .growth import MIN_CHANCE, Candidate, Chances, GrownTree, Kind, grow_tree
 from .guarded import UNSUPPORTED, Guarded, SpeculationWarning
 from .trees import ROOT, DraftTree
 
@@ -69,7 +69,7 @@ class _Reader:
 class _Guess:
     """The proposals after a prefix."""
 
-    candidates: list[tuple[int, Kind, RowDrafter | None]]
+    candidates: list[Candidate]
     asked: bool
     """Whether the distribution after the prefix was requested, so that a token may have followed."""
     number: int
@@ -271,8 +271,8 @@ class SamplerDrafts:
 
     def _learn(self, guess: _Guess, tokens: Collection[int]) -> None:
         """Count proposals after a prefix that was continued with these tokens."""
-        for token, kind, by in guess.candidates:
+        for each in guess.candidates:
             for drawn in tokens or (None,):
-                self._chances.note(kind, token == drawn)
-            if token in tokens and isinstance(by, Guarded):
+                self._chances.note(each.kind, each.token == drawn)
+            if each.token in tokens and isinstance(by := each.by, Guarded):
                 by.accepted += 1

@@ -164,7 +164,7 @@ class Speculation:
         lines += [str(record) for record in self.records if record.seconds or record.failed]
         lines += _listed(
             "proposals by drafter; a token that several proposed counts for each of them:",
-            self.tallies.by_drafter(),
+            self.tallies.by_drafter,
             "drafters",
         )
         lines += _listed("proposals by kind, in the order of accepted tokens:", self.tallies.known, "kinds")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -321,6 +322,13 @@ def test_fields_are_named_as_options_but_paths_and_words_are_not() -> None:
         with pytest.raises(InputError) as found, naming_options(options):
             raise OptionError(message, hint=message)
         assert found.value.message == shown and found.value.hint == shown
+
+
+def test_prompts_that_can_be_read_once_are_read_after_the_model_is_loaded(tmp_path: Path) -> None:
+    """As those of a shell's process substitution: a check would leave nothing to answer."""
+    pipe = tmp_path / "prompts"
+    os.mkfifo(pipe)
+    draft_inputs.check_files(prompts=pipe)  # waits for ever if it opens the pipe
 
 
 def test_in_python_errors_name_fields() -> None:

@@ -103,6 +103,10 @@ def test_a_judge_is_measured_on_texts_that_were_set_apart() -> None:
         fit_judge(few)
     with pytest.raises(OptionError, match="0 of 400 draft tokens"):
         fit_judge(replace(labelled(), labels=torch.zeros(400)))
+    given = labelled()
+    texts = np.random.default_rng(0).permutation(np.unique(given.texts.numpy()))
+    with pytest.raises(OptionError, match="in the texts that are set apart"):
+        fit_judge(replace(given, labels=(given.texts == int(texts[0])).to(given.labels.dtype)))
 
 
 def test_files_of_judges(tmp_path: Path) -> None:
@@ -114,7 +118,8 @@ def test_files_of_judges(tmp_path: Path) -> None:
     assert (loaded.bias, loaded.threshold) == (0.25, 0.75)
     about = json.loads(path.read_text())
     broken = [b"", path.read_bytes()[:40], b"[]", b"{}", json.dumps(about | {"format": "x"}).encode()]
-    broken += [json.dumps(about | {"weight": value}).encode() for value in ([], ["a"], [[1.0]])]
+    broken += [json.dumps(about | {"weight": value}).encode() for value in ([], ["a"], [[1.0]], [10**400])]
+    broken.append(json.dumps(about | {"bias": 10**400}).encode())
     for content in broken:
         path.write_bytes(content)
         with pytest.raises(ModelError, match="not a complete file of a judge"):

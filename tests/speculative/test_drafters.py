@@ -124,7 +124,7 @@ def test_trees_hold_what_the_constraint_takes(
         assert parent < node and len(text) <= depth
         assert Matcher(sg.regex(pattern), BYTES).accepts(text) == len(text)
         assert tree.path([*text, 999]) == [*tree.above(node)][::-1]
-        assert tree.tokens[node] in [token for token, _, _ in grown.candidates[parent]]
+        assert tree.tokens[node] in [candidate.token for candidate in grown.candidates[parent]]
     assert branching or tree.is_chain
     before = list(tree.tokens)
     tree.cut(len(tree) // 2)

@@ -9,9 +9,20 @@ import pytest
 
 import structgen as sg
 from structgen.matcher import Matcher
-from structgen.speculative.drafters import Context, Proposal, RowDrafter
+from structgen.speculative import (
+    Copying,
+    Drafter,
+    ForcedBytes,
+    LogitNGrams,
+    SuffixStore,
+    TokenLookup,
+    TokenRecycling,
+    TriGrams,
+)
+from structgen.speculative.drafters import Context, Proposal, RowDrafter, Start
 from structgen.speculative.growth import Chances, Tallies, candidates, grow_tree
-from structgen.speculative.guarded import DrafterRecord, Guarded
+from structgen.speculative.guarded import DrafterRecord, Guarded, start_guarded
+from structgen.speculative.recycling import ForcedSplits
 from structgen.speculative.trees import ROOT
 
 from .tiny_sessions import VOCABULARY
@@ -119,32 +130,34 @@ def test_a_drafter_pauses_only_where_it_clearly_does_not_pay(rate: float, pays: 
     assert paused < 100 if pays else paused > 3000
 
 
-def test_sums_of_drafters_are_those_of_their_kinds() -> None:
-    """A token that several drafters proposed counts once for each of them."""
-    kinds = {
-        "eagle 0, 0, 9": ("eagle",),
-        "eagle 1, 2, 0": ("eagle",),
-        "eagle with noise, 3": ("eagle",),
-        "store 8, always": ("store",),
-        "forced": ("forced",),
-        "forced+store 8, always": ("forced", "store"),
-        "eagle 0, 0, 9+store 4, 1+store 8, always": ("eagle", "store"),
-        "look-up 4": ("look-up",),
-        "copy 24+end of a copy": ("copy",),
-        "end without copy": ("copy",),
-        "draft 0, 4+draft text": ("draft",),
-        "my own words": ("my own words",),
-        "2nd": ("2nd",),
-    }
-    tallies, wanted = Tallies(), dict[str, list[int]]()
-    rng = np.random.default_rng(0)
-    for kind, names in kinds.items():
-        for _ in range(int(rng.integers(1, 9))):
-            right = bool(rng.random() < 0.5)
-            accepted = right and bool(rng.random() < 0.5)
-            tallies.note(kind, right, accepted)
-            for name in names:
-                counts = wanted.setdefault(name, [0, 0, 0])
-                for index, more in enumerate((1, right, accepted)):
-                    counts[index] += more
-    assert tallies.by_drafter() == wanted
+def test_a_token_counts_for_each_drafter_that_proposed_it() -> None:
+    tallies = Tallies()
+    for kind, drafters, right, accepted in (
+        ("eagle 0, 0, 9", {"Eagle"}, True, True),
+        ("eagle 1, 2, 0", {"Eagle"}, False, False),
+        ("eagle 0, 0, 9+store 8, always", {"Eagle", "SuffixStore"}, True, False),
+        ("store 8, always", {"SuffixStore"}, False, False),
+    ):
+        tallies.note(kind, drafters, right, accepted)
+    assert tallies.by_drafter == {"Eagle": [3, 2, 1], "SuffixStore": [2, 1, 0]}
+    assert tallies.known["eagle 0, 0, 9"] == [1, 1, 1] and len(tallies.known) == 4
+
+
+@pytest.mark.parametrize(
+    "drafter",
+    [
+        ForcedBytes(),
+        TokenLookup(),
+        Copying(),
+        LogitNGrams(),
+        TokenRecycling(),
+        TriGrams(),
+        ForcedSplits(),
+        SuffixStore(),
+    ],
+    ids=lambda drafter: type(drafter).__name__,
+)
+def test_rows_have_the_name_of_their_drafter(drafter: Drafter) -> None:
+    """Also those that run without a guard."""
+    start = Start([3], VOCABULARY, sg.regex("[a-z]+"))
+    assert start_guarded(drafter, start, DrafterRecord.of(drafter)).name == type(drafter).__name__

@@ -292,21 +292,25 @@ def test_trees_are_the_default_where_a_drafter_reads_hidden_states(
 
 def test_a_report_has_a_line_for_each_drafter_before_its_kinds() -> None:
     speculation = Speculation()
-    for kind, right, times in (("eagle 0, 0, 9", True, 3), ("eagle 1, 0, 2", False, 5), ("forced", True, 2)):
+    for kind, name, right, times in (
+        ("eagle 0, 0, 9", "Eagle", True, 3),
+        ("eagle 1, 0, 2", "Eagle", False, 5),
+        ("forced", "ForcedBytes", True, 2),
+    ):
         for _ in range(times):
-            speculation.tallies.note(kind, right, right)
+            speculation.tallies.note(kind, [name], right, right)
     lines = speculation.report().split("\n")
     assert lines[1:] == [
         "proposals by drafter; a token that several proposed counts for each of them:",
-        "  eagle: 8 proposed, 38% right, 3 accepted",
-        "  forced: 2 proposed, 100% right, 2 accepted",
+        "  Eagle: 8 proposed, 38% right, 3 accepted",
+        "  ForcedBytes: 2 proposed, 100% right, 2 accepted",
         "proposals by kind, in the order of accepted tokens:",
         "  eagle 0, 0, 9: 3 proposed, 100% right, 3 accepted",
         "  forced: 2 proposed, 100% right, 2 accepted",
         "  eagle 1, 0, 2: 5 proposed, 0% right, 0 accepted",
     ]
     for number in range(20):
-        speculation.tallies.note(f"kind {chr(97 + number)}", False, False)
+        speculation.tallies.note(f"kind {number}", [f"Drafter{number}"], False, False)
     assert "  and 10 other drafters" in speculation.report()
     assert "  and 11 other kinds" in speculation.report()
     assert "proposals" not in Speculation().report()
