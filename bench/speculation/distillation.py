@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, path in paths.items()
     }
     print(table(rates))
-    if "distilled" in rates:
+    if "distilled" in rates and next(iter(rates)) != "distilled":
         print("\n" + table({"distilled": rates.pop("distilled"), **rates}))
 
 
