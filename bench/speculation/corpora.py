@@ -4,7 +4,7 @@
 
 essays.txt  the paragraphs of the pages of FOLDER: by default those of the Debian package ``anarchism``, a book in
             English (``apt install anarchism``)
-code.txt    Python's standard library without its tests
+code.txt    Python's standard library without the folders test, idlelib and encodings
 
 Pages and files come in a random order with a fixed seed.
 """
@@ -38,14 +38,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{chosen.essays} has no HTML pages; apt install anarchism, or name a folder with --essays"
         )
     library = Path(sysconfig.get_path("stdlib"))
-    sources = sorted(path for path in library.rglob("*.py") if not _LEFT_OUT & set(path.parts))
+    sources = sorted(
+        path for path in library.rglob("*.py") if not _LEFT_OUT & set(path.relative_to(library).parts)
+    )
     essays = ["\n\n".join(paragraphs(_text(page))) for page in pages]
     code = [_text(source) for source in sources]
     chosen.directory.mkdir(parents=True, exist_ok=True)
-    for name, texts in (("essays.txt", essays), ("code.txt", code)):
+    for name, texts, between in (("essays.txt", essays, "\n\n"), ("code.txt", code, "\n")):
         random.Random(0).shuffle(texts)
         path = chosen.directory / name
-        path.write_text("\n\n".join(texts), "utf-8")
+        path.write_text(between.join(texts), "utf-8")
         print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
 
 

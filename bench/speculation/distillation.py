@@ -22,6 +22,7 @@ Source: Zhou et al. 2024 (DistillSpec); Hu et al. 2025 (AdaSPEC).
 from __future__ import annotations
 
 import argparse
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     paths = {name: chosen.directory / f"{name}.safetensors" for name in chosen.recipes}
     model = sg.load(threads=chosen.threads, dtype="bfloat16", pack=False)
     features = load_features(chosen.directory / "states")
+    for path in chosen.corpus:
+        if not path.is_file():
+            parser.error(f"there is no file {path}")
+    for name in _RECIPES:  # before any training
+        _check_weights(name, features, chosen)
     for name in chosen.recipes:
         _weights(name, model, features, chosen)
     model = sg.load(threads=chosen.threads, dtype="bfloat16")  # packed: faster, and not for a training
@@ -78,24 +84,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _weights(
     name: str, model: HuggingFaceModel, features: Features, chosen: argparse.Namespace
 ) -> DraftWeights:
-    """Return the weights of one of the recipes, of the last run or trained now.
-
-    Raises:
-        SystemExit: Those of the last run were trained with other options.
-    """
-    path, options = chosen.directory / f"{name}.safetensors", _options_of(name, chosen)
+    """Return the weights of one of the recipes, of an earlier run or trained now."""
+    path = chosen.directory / f"{name}.safetensors"
     if not path.exists():
         weights = _trained(name, model, features, chosen)
-        save_weights(replace(weights, notes={**weights.notes, "bench": options}), path)
-    weights = load_weights(path)
-    if weights.notes.get("bench") != options:
-        raise SystemExit(f"{path} was trained with other options: {weights.notes.get('bench')}; remove it")
-    return weights
+        notes = {**weights.notes, "bench": _options_of(name, features, chosen)}
+        save_weights(replace(weights, notes=notes), path)
+    return load_weights(path)
 
 
-def _options_of(name: str, chosen: argparse.Namespace) -> dict[str, Any]:
-    """Return the options on which the weights of a recipe depend, as JSON values."""
+def _check_weights(name: str, features: Features, chosen: argparse.Namespace) -> None:
+    """Raise `SystemExit` if a recipe was trained with other options or on other texts."""
+    path = chosen.directory / f"{name}.safetensors"
+    if path.exists():
+        known = load_weights(path).notes.get("bench", "(no note of them)")
+        if known != _options_of(name, features, chosen):
+            raise SystemExit(f"{path} was trained with other options or texts: {known}; remove it")
+
+
+def _options_of(name: str, features: Features, chosen: argparse.Namespace) -> dict[str, Any]:
+    """Return what the weights of a recipe depend on, as JSON values."""
     options: dict[str, Any] = {
+        "texts": hashlib.sha256(features.tokens.tobytes()).hexdigest()[:16],
         "corpora": [[path.name, path.stat().st_size] for path in chosen.corpus],
         "corpus_tokens": chosen.corpus_tokens,
     }

@@ -97,6 +97,11 @@ def check_text_options(arguments: argparse.Namespace) -> None:
     for name in ("tokens", "states_bytes"):
         if (number := getattr(arguments, name)) < 1:
             raise OptionError(f"{name} is {number}; it must be at least 1")
+    if arguments.prompts is not None and _is_pipe(arguments.prompts):
+        raise InputError(
+            f"--prompts {arguments.prompts} is a pipe, and the prompts are read more than once",
+            hint="Write them to a file.",
+        )
     check_request_options(arguments)
 
 
@@ -121,7 +126,7 @@ def check_files(
         check_drafter(path)
     if judge is not None:
         check_judge(judge)
-    if prompts is not None and not prompts.is_fifo():  # a pipe can be read once only
+    if prompts is not None and not _is_pipe(prompts):  # which can be read once only
         check_requests(prompts)
 
 
@@ -149,6 +154,13 @@ def check_target(written: Path, *read: Path) -> None:
     for path in read:
         if not is_new and os.path.exists(path) and path.samefile(written):
             raise InputError(f"{written} is the file that is read", hint="Name another file to write.")
+
+
+def _is_pipe(path: Path) -> bool:
+    try:
+        return path.is_fifo()
+    except OSError:  # what is wrong with the name is found when the file is read
+        return False
 
 
 def _is_missing(path: Path) -> bool:

@@ -153,6 +153,11 @@ def fit_judge(
     texts = np.random.default_rng(seed).permutation(np.unique(given.texts.numpy()))
     apart = torch.isin(given.texts, torch.from_numpy(texts[: max(1, round(held_out * len(texts)))]))
     learned = given.labels[~apart]
+    if not len(learned):
+        raise OptionError(
+            "all draft tokens are of texts that are set apart, and a judge has nothing to learn from",
+            hint="Give more prompts.",
+        )
     if len(set(learned.tolist())) < 2:
         raise OptionError(
             "all draft tokens with one of the labels are in the texts that are set apart, so a judge cannot learn it",

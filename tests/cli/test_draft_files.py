@@ -324,11 +324,16 @@ def test_fields_are_named_as_options_but_paths_and_words_are_not() -> None:
         assert found.value.message == shown and found.value.hint == shown
 
 
-def test_prompts_that_can_be_read_once_are_read_after_the_model_is_loaded(tmp_path: Path) -> None:
+def test_prompts_that_can_be_read_once_are_evaluated_and_not_trained_on(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As those of a shell's process substitution: a check would leave nothing to answer."""
-    pipe = tmp_path / "prompts"
+    pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     draft_inputs.check_files(prompts=pipe)  # waits for ever if it opens the pipe
+    message = refused(["draft", "train", "made", "--prompts", "FILE"], str(pipe), capsys)
+    assert "is a pipe, and the prompts are read more than once" in message
+    assert "cannot be read" in refused(["draft", "evaluate", "good", "--prompts", "FILE"], "x" * 300, capsys)
 
 
 def test_in_python_errors_name_fields() -> None:

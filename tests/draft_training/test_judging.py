@@ -104,6 +104,8 @@ def test_a_judge_is_measured_on_texts_that_were_set_apart() -> None:
     with pytest.raises(OptionError, match="0 of 400 draft tokens"):
         fit_judge(replace(labelled(), labels=torch.zeros(400)))
     given = labelled()
+    with pytest.raises(OptionError, match="nothing to learn from"):
+        fit_judge(replace(given, texts=torch.zeros_like(given.texts)))
     texts = np.random.default_rng(0).permutation(np.unique(given.texts.numpy()))
     with pytest.raises(OptionError, match="in the texts that are set apart"):
         fit_judge(replace(given, labels=(given.texts == int(texts[0])).to(given.labels.dtype)))
