@@ -14,7 +14,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from structgen.draft_training.online import _LONGEST, OnlineDrafter  # noqa: E402
+from structgen.draft_training.features import LONGEST  # noqa: E402
+from structgen.draft_training.online import OnlineDrafter  # noqa: E402
 from structgen.draft_training.output_rows import OutputRows  # noqa: E402
 from structgen.draft_training.recipes import Recipe, train_drafter  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
@@ -154,7 +155,7 @@ def test_states_of_rows_that_step_back_in_a_running_batch(trained: tuple[Tiny, A
     check_states(model, online)
 
 
-@pytest.mark.parametrize("count", [20, _LONGEST + 20])
+@pytest.mark.parametrize("count", [20, LONGEST + 20])
 def test_tokens_that_were_replaced_after_the_last_draft_are_left_out(
     count: int, trained: tuple[Tiny, Any]
 ) -> None:
@@ -171,7 +172,7 @@ def test_tokens_that_were_replaced_after_the_last_draft_are_left_out(
     row.finish(ended)
     (text,) = online._buffer
     end = count - 5
-    first = max(0, count - 1 - _LONGEST)
+    first = max(0, count - 1 - LONGEST)
     assert text.tokens.tolist() == ended[first:end] and text.prompt == max(0, 5 - first)
     np.testing.assert_allclose(text.states, states[first:end], rtol=5e-3, atol=5e-3)
 
