@@ -1,7 +1,6 @@
 """Rolling back under random drafts, and the faults that the fuzzer must find."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import example, given, settings
@@ -14,14 +13,6 @@ from structgen.integrations.sglang.grammar import RequestGrammar as SglangGramma
 from structgen.integrations.vllm import grammar as vllm_grammar
 from structgen.serving import sequence
 from structgen.serving.sequence import ConstrainedSequence
-
-
-@pytest.fixture(scope="module", autouse=True)
-def unhurried_calls() -> Iterator[None]:
-    """A sequence that ran out of CPU time on a busy machine would differ from the fresh matcher."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sequence, "CALL_SECONDS", 30.0)
-        yield
 
 
 def _stage(name: str) -> None:
@@ -38,6 +29,13 @@ def _some_episodes() -> None:
 @example(0)
 def test_drafts_change_nothing_that_a_fresh_matcher_would_not_say(seed):
     check_rollback(json.dumps({"seed": seed, "steps": 600}), _stage)
+
+
+def test_a_limit_that_only_the_fast_path_meets_is_no_finding(monkeypatch):
+    monkeypatch.setattr(sequence, "CALL_SECONDS", 0.0)
+    figures = run_rollback(2_000, seed=3)
+    assert figures.findings == []
+    assert figures.limits_met > 0
 
 
 def test_a_run_counts_its_steps():
