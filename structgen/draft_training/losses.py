@@ -102,9 +102,12 @@ class Loss:
         token_ids: torch.Tensor | None = None,
         allowed: torch.Tensor | None = None,
         weights: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Return the loss of each position, ``[positions]``, 0 for those that are left out; see `__call__`."""
-        return self._losses(draft_logits, target_logits, token_ids, allowed, weights)[0]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the loss of each position and its share in the mean, both ``[positions]``; see `__call__`.
+
+        Both are 0 for positions that are left out.
+        """
+        return self._losses(draft_logits, target_logits, token_ids, allowed, weights)
 
     def _losses(
         self,

@@ -34,7 +34,7 @@ def select(
         reference_losses: The same loss of the reference drafter, ``[positions]``.
         share: The share of positions that is selected, rounded to whole ones, at least one.
         weights: The weight of each position, ``[positions]``; by default 1. Positions of weight 0 are not selected,
-            and do not count towards the share.
+            and do not count towards the share. The shares of `Loss.per_position` leave out forced positions.
 
     Raises:
         OptionError: The share is not a number between 0 and 1, or the shapes differ.

@@ -340,9 +340,9 @@ class Training:
                 }
                 if known:
                     with torch.no_grad():
-                        before = self._compare.per_position(rows(known[index][chosen]), **compared)
-                        now = self._compare.per_position(logits, **compared)
-                    compared["weights"] = select(now, before, share=self.options.selected)
+                        before, _ = self._compare.per_position(rows(known[index][chosen]), **compared)
+                        now, shares = self._compare.per_position(logits, **compared)
+                    compared["weights"] = select(now, before, share=self.options.selected, weights=shares)
                 weight = self.options.decay**step
                 loss = loss + weight * self._compare(logits, **compared)
                 if not counts:

@@ -143,7 +143,7 @@ def test_without_mask_and_weights_all_positions_and_tokens_count(name: str) -> N
     ids = torch.tensor(given["token_ids"])
     found = loss_named(name)(draft, target, token_ids=ids)
     torch.testing.assert_close(found, value(loss_named(name), given, draft))
-    losses = loss_named(name).per_position(draft, target, token_ids=ids)
+    losses, _ = loss_named(name).per_position(draft, target, token_ids=ids)
     torch.testing.assert_close(losses.mean(), found)
 
 
@@ -223,14 +223,14 @@ def test_identities(seed: int) -> None:
     for name in ("forward-kl", "reverse-kl", "jsd", "jsd:0.2", "tvd", "tvd++"):
         loss = loss_named(name)
         assert loss(draft, draft + 3.0).item() == pytest.approx(0.0, abs=1e-12)  # the same distribution
-        assert (loss.per_position(draft, target) > 0.001).all()
+        assert (loss.per_position(draft, target)[0] > 0.001).all()
     assert loss_named("jsd")(draft, target).item() == pytest.approx(loss_named("jsd")(target, draft).item())
     assert loss_named("jsd:0.2")(draft, target).item() == pytest.approx(
         loss_named("jsd:0.8")(target, draft).item()
     )
     assert loss_named("forward-kl")(draft, target) == loss_named("reverse-kl")(target, draft)
     q, p = draft.softmax(-1), target.softmax(-1)
-    tvd = loss_named("tvd").per_position(draft, target)
+    tvd, _ = loss_named("tvd").per_position(draft, target)
     assert ((tvd > 0) & (tvd < 1)).all()
     torch.testing.assert_close(1 - tvd, torch.minimum(p, q).sum(-1))  # the acceptance rate
     apart = torch.tensor([[50.0, 0.0, 0.0]], dtype=torch.float64)

@@ -50,17 +50,30 @@ def test_without_positions() -> None:
     assert select(torch.ones(0), torch.ones(0)).tolist() == []
 
 
+@pytest.mark.parametrize("name", ["forward-kl", "cross-entropy"])
+def test_forced_positions_do_not_count_towards_the_share(name: str) -> None:
+    torch.manual_seed(0)
+    target, reference, draft = torch.randn(3, 100, 6)
+    allowed = torch.ones(100, 6, dtype=torch.bool)
+    allowed[:70, 1:] = False
+    loss = loss_named(name)
+    read = {"token_ids": torch.zeros(100, dtype=torch.long), "allowed": allowed}
+    (now, shares), (before, _) = (loss.per_position(one, target, **read) for one in (draft, reference))
+    weights = select(now, before, weights=shares)
+    assert weights[:70].eq(0).all() and int((weights > 0).sum()) == 12
+
+
 def test_the_drafter_learns_from_selected_positions_only() -> None:
     torch.manual_seed(0)
     target, reference = torch.randn(2, 10, 6)
     draft = torch.randn(10, 6, requires_grad=True)
     loss = loss_named("forward-kl")
-    weights = select(loss.per_position(draft, target), loss.per_position(reference, target))
+    weights = select(loss.per_position(draft, target)[0], loss.per_position(reference, target)[0])
     assert not weights.requires_grad
     value = loss(draft, target, weights=weights)
     value.backward()
     np.testing.assert_array_equal(draft.grad.abs().sum(-1).numpy() > 0, weights.numpy() > 0)
-    torch.testing.assert_close(value, loss.per_position(draft, target)[weights > 0].mean())
+    torch.testing.assert_close(value, loss.per_position(draft, target)[0][weights > 0].mean())
 
 
 def test_errors() -> None:

@@ -19,6 +19,7 @@ from structgen.draft_training.eagle import EagleOptions  # noqa: E402
 from structgen.draft_training.features import compute_features, load_features  # noqa: E402
 from structgen.draft_training.masks import TextMasks  # noqa: E402
 from structgen.draft_training.recipes import Recipe, layers_read, train_drafter  # noqa: E402
+from structgen.draft_training.selection import select  # noqa: E402
 from structgen.draft_training.texts import Request, Text, collect_texts, read_texts  # noqa: E402
 from structgen.draft_training.training import Training, TrainingOptions, most_frequent_tokens  # noqa: E402
 from structgen.errors import ModelError, OptionError, VocabularyMismatch  # noqa: E402
@@ -375,6 +376,29 @@ def test_only_choices_under_a_constraint_are_learned(tmp_path: Path) -> None:
     assert training.validations[-1][1].right == [1.0, 1.0, 1.0]
     gradients = [parameter.grad for parameter in training.network.parameters()]
     assert not any(gradient is not None and gradient.any() for gradient in gradients)
+
+
+def test_selection_passes_over_forced_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Tiny()
+    letters = {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
+    answer = [letters[bytes([byte])] for byte in b"abcdefghijklmnabcab"]
+    texts = [Text([5, 6, 7], answer, "x", 0.0, {"regex": "abcdefghijklmn[a-c]{5}"})] * 10
+    features = compute_features(model, texts, tmp_path, layers_read(model), most_bytes=1 << 20)
+    options = dataclasses.replace(OPTIONS, epochs=1, loss="forward-kl")
+    reference, _ = train_drafter(model, features, Recipe("eagle", 64, options=options))
+    chosen = list[tuple[int, int, int]]()
+
+    def counted(now: torch.Tensor, before: torch.Tensor, **given: Any) -> torch.Tensor:
+        weights = select(now, before, **given)
+        chosen.append((len(now), int((given["weights"] > 0).sum()), int((weights > 0).sum())))
+        return weights
+
+    monkeypatch.setattr("structgen.draft_training.training.select", counted)
+    train_drafter(model, features, Recipe("eagle", 64, reference, options))
+    assert chosen
+    for positions, free, selected in chosen:
+        assert 0 < free < positions / 2
+        assert selected == int(0.4 * free + 0.5)
 
 
 def test_a_reference_selects_what_is_learned(tmp_path: Path) -> None:
