@@ -7,7 +7,9 @@ model has four tokens. The other side comes from one plain forward pass over eac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,11 +26,21 @@ from structgen.generation.distributions import bits_of  # noqa: E402
 from structgen.matcher import Matcher  # noqa: E402
 from structgen.models.session import start_session  # noqa: E402
 from structgen.speculative.controllers import Fixed  # noqa: E402
-from structgen.speculative.learned import DraftWeights, Eagle, Hydra, Kangaroo, Medusa  # noqa: E402
+from structgen.speculative.learned import (  # noqa: E402
+    DEL,
+    DraftWeights,
+    Eagle,
+    Hydra,
+    Kangaroo,
+    Medusa,
+    NestedLayers,
+)
+from structgen.speculative.learned.dynamic_exit import ExitCosts  # noqa: E402
 from structgen.speculative.learned.eagle import EagleNetwork, EagleSizes  # noqa: E402
 from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork  # noqa: E402
 from structgen.speculative.learned.kangaroo import KangarooNetwork, KangarooSizes  # noqa: E402
 from structgen.speculative.learned.layers import LayerSizes  # noqa: E402
+from structgen.speculative.learned.nested_layers import NestedNetwork, NestedSizes  # noqa: E402
 from structgen.speculative.learned.prompt_tokens import (  # noqa: E402
     PromptTokens,
     PromptTokenSizes,
@@ -100,11 +112,27 @@ def random_weights(kind: str, sizes: Any, network: Any, tokens: Sequence[int]) -
     return DraftWeights(kind, sizes.as_dict(), VOCABULARY.fingerprint, np.array(tokens), network.state_dict())
 
 
+HEADS = HeadSizes(hidden=16, layer=2, count=3)
+EAGLES = {
+    "eagle": EagleSizes(LAYER, (1, 2)),
+    "eagle-1": EagleSizes(LAYER, (2,), input_norms="none", fuses_embeddings=True),
+    "eagle with a sampler": EagleSizes(LAYER, (1, 2), sampler=24, second_output=True),
+    "eagle in blocks": EagleSizes(LAYER, (1, 2), tokens_a_pass=2),
+}
+DESIGNS = {
+    "medusa": HEADS,
+    "hydra": replace(HEADS, reads=3),
+    "hydra++": replace(HEADS, reads=3, blocks=2, inner=20, context_layer=LAYER),
+    "clover": replace(HEADS, draft_layer=LAYER, context_layer=LAYER),
+    "chimera": replace(HEADS, reads=1, trigrams=True, context_layer=LAYER),
+}
+
+
 def drafter_of(kind: str, tokens: Sequence[int]) -> Any:
     """Return a drafter that may propose `tokens`."""
-    if kind == "eagle":
-        eagle = EagleSizes(LAYER, (1, 2))
-        return Eagle(random_weights(kind, eagle, EagleNetwork(eagle), tokens), least=0.0)
+    if kind in EAGLES:
+        eagle = EAGLES[kind]
+        return Eagle(random_weights("eagle", eagle, EagleNetwork(eagle), tokens), least=0.0)
     if kind == "kangaroo":
         exits = KangarooSizes(LAYER, 1)
         weights = random_weights(kind, exits, KangarooNetwork(exits), tokens)
@@ -112,9 +140,14 @@ def drafter_of(kind: str, tokens: Sequence[int]) -> Any:
     if kind == "prompt-tokens":
         prompts = PromptTokenSizes(16, 2)
         return PromptTokens(random_weights(kind, prompts, PromptTokensNetwork(prompts), tokens))
-    heads = HeadSizes(hidden=16, layer=2, count=3, reads=3 if kind == "hydra" else 0)
-    weights = random_weights(kind, heads, HeadsNetwork(heads), tokens)
-    return (Hydra if kind == "hydra" else Medusa)(weights, least=0.0)
+    if kind == "layers":
+        nested = NestedSizes(LAYER, (1, 2))
+        return NestedLayers(random_weights(kind, nested, NestedNetwork(nested), tokens), least=0.0)
+    if kind == "del":  # costs with which its exit pays
+        return DEL(token_ids=tokens, every=1, costs=ExitCosts(layer=0.01, head=0.01), least=0.0, width=2)
+    heads = DESIGNS[kind]
+    made = Hydra if heads.follows_draft else Medusa
+    return made(random_weights(made.kind, heads, HeadsNetwork(heads), tokens), least=0.0)
 
 
 def plain_distribution(constraint: Any, begin: Sequence[int], most: int) -> Counter[Any]:
@@ -142,13 +175,22 @@ def plain_distribution(constraint: Any, begin: Sequence[int], most: int) -> Coun
 
 
 def drawn_distribution(
-    drafter: Any, verifier: Verifier, constraint: Any, begin: Sequence[int], most: int, *, branching: bool
+    make: Callable[[], Any],
+    verifier: Verifier,
+    constraint: Any,
+    begin: Sequence[int],
+    most: int,
+    *,
+    branching: bool,
 ) -> tuple[Counter[Any], Counter[str]]:
-    """Return the distribution of texts that begin so, with drafts; and how many tokens were drafted and accepted."""
+    """Return the distribution of texts that begin so, with drafts; and how many tokens were drafted and accepted.
+
+    `make` returns the drafter. It is called for each text: what a drafter learns from one changes the next.
+    """
     counts: Counter[str] = Counter()
 
     def generate() -> Any:
-        speculation = Speculation([drafter], verifier, Fixed(2), branching=branching, depth=2, width=2)
+        speculation = Speculation([make()], verifier, Fixed(2), branching=branching, depth=2, width=2)
         (text,) = generate_tokens(
             MODEL,  # type: ignore[arg-type]
             [PROMPT],
@@ -167,7 +209,7 @@ def distance(found: Counter[Any], wanted: Counter[Any]) -> float:
     return max(abs(found[text] - wanted[text]) for text in {*found, *wanted})
 
 
-KINDS = ["eagle", "medusa", "hydra", "kangaroo", "prompt-tokens"]
+KINDS = ["eagle", "medusa", "hydra", "kangaroo", "prompt-tokens", "layers", "del"]
 CASES: list[tuple[Verifier, bool, Any]] = [
     (Match(), True, CONSTRAINT),
     (Rejection(), False, None),
@@ -177,6 +219,8 @@ CASES: list[tuple[Verifier, bool, Any]] = [
     (KSeq(), True, CONSTRAINT),
     (GreedyTransport(), True, CONSTRAINT),
 ]
+SOME_CASES = [(Match(), True, CONSTRAINT), (Rejection(), False, CONSTRAINT), (Recursive(), True, CONSTRAINT)]
+"""Those of designs whose kind takes all of them."""
 
 
 def named(value: Any) -> str:
@@ -187,21 +231,32 @@ def named(value: Any) -> str:
     )
 
 
+def check_distribution(kind: str, verifier: Verifier, branching: bool, constraint: Any) -> None:
+    # The first draft follows the first token, that of prompt tokens the second one; these are given.
+    begin = [0, 1] if kind == "prompt-tokens" else [0]
+    # The most probable token is drafted in any case, so there must be several others.
+    tokens = [0, 1, 3] if isinstance(verifier, GreedyTransport) else [0, 1]
+    most, drafter = len(begin) + 2, drafter_of(kind, tokens)
+    make = partial(drafter_of, kind, tokens) if kind == "del" else lambda: drafter
+    found, counts = drawn_distribution(make, verifier, constraint, begin, most, branching=branching)
+    wanted = plain_distribution(constraint, begin, most)
+    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
+    assert distance(found, wanted) < 1e-6
+    assert 0 < counts["accepted"] < counts["drafted"]
+
+
 @pytest.mark.parametrize(("verifier", "branching", "constraint"), CASES, ids=named)
 @pytest.mark.parametrize("kind", KINDS)
 def test_texts_have_the_distribution_of_plain_draws(
     kind: str, verifier: Verifier, branching: bool, constraint: Any
 ) -> None:
-    # The first draft follows the first token, that of prompt tokens the second one; these are given.
-    begin = [0, 1] if kind == "prompt-tokens" else [0]
-    # The most probable token is drafted in any case, so there must be several others.
-    tokens = [0, 1, 3] if isinstance(verifier, GreedyTransport) else [0, 1]
-    drafter, most = drafter_of(kind, tokens), len(begin) + 2
-    found, counts = drawn_distribution(drafter, verifier, constraint, begin, most, branching=branching)
-    wanted = plain_distribution(constraint, begin, most)
-    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
-    assert distance(found, wanted) < 1e-6
-    assert 0 < counts["accepted"] < counts["drafted"]
+    check_distribution(kind, verifier, branching, constraint)
+
+
+@pytest.mark.parametrize(("verifier", "branching", "constraint"), SOME_CASES, ids=named)
+@pytest.mark.parametrize("kind", [kind for kind in (*EAGLES, *DESIGNS) if kind not in KINDS])
+def test_other_designs_have_it_too(kind: str, verifier: Verifier, branching: bool, constraint: Any) -> None:
+    check_distribution(kind, verifier, branching, constraint)
 
 
 class Careless(Rejection):
@@ -213,5 +268,5 @@ class Careless(Rejection):
 
 def test_a_wrong_verifier_changes_the_distribution() -> None:
     drafter, begin = drafter_of("eagle", [0, 1]), [0]
-    found, _ = drawn_distribution(drafter, Careless(), None, begin, 3, branching=False)
+    found, _ = drawn_distribution(lambda: drafter, Careless(), None, begin, 3, branching=False)
     assert distance(found, plain_distribution(None, begin, 3)) > 0.01
