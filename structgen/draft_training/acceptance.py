@@ -6,7 +6,9 @@ mean of the labels is the probability of the acceptance.
 Why: most draft tokens are accepted. Without a larger weight for the others, the head hardly learns to stop. With weight
 w it learns ``a / (a + w * (1 - a))`` in place of the probability a, and so errs towards short drafts. The counts that
 `Speculation` keeps for each tenth of the probability correct this while it runs.
-Where the constraint forbids the first-ranked token, the head is not used, so there is no label.
+Where the constraint forbids the first-ranked token, the head is not used, so there is no label. Positions at which the
+constraint allows fewer than two of the drafter's tokens are left out, too, as in the other trainings: a forced token is
+always right, says nothing about the drafter, and would make the head too hopeful.
 Limits: on texts that the drafter was trained on, it is right more often than on others. So the texts should be others.
 Source: Huang et al. 2024 (SpecDec++), https://arxiv.org/abs/2405.19715: weight 6, divided by the sum of the weights.
 """
@@ -70,7 +72,7 @@ def acceptances(
     offsets: NDArray[np.int64],
     token_ids: NDArray[np.int64],
 ) -> Acceptances:
-    """Return labelled guesses, where all guesses before them in the draft are right.
+    """Return labelled guesses, where all guesses before them in the draft are right and the constraint leaves a choice.
 
     Args:
         guesses: The guesses, text by text.
@@ -92,7 +94,8 @@ def acceptances(
         }
         kept = torch.from_numpy(reached)
         if each.allowed is not None:
-            kept &= each.allowed.cpu()[torch.arange(len(best)), best]
+            allowed = each.allowed.cpu()
+            kept &= allowed[torch.arange(len(best)), best] & (allowed.sum(-1) > 1)
         chances = each.logits.float().softmax(-1).amax(-1).cpu()
         texts = torch.full((len(best),), each.text)
         found.append([part[kept] for part in (each.states.cpu(), labels, chances, texts)])

@@ -17,7 +17,7 @@ from structgen.draft_training.acceptance import (  # noqa: E402
     train_acceptance_head,
 )
 from structgen.draft_training.features import compute_features  # noqa: E402
-from structgen.draft_training.guesses import guesses_in_texts  # noqa: E402
+from structgen.draft_training.guesses import Guesses, guesses_in_texts  # noqa: E402
 from structgen.draft_training.recipes import layers_read  # noqa: E402
 from structgen.draft_training.texts import Text  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
@@ -113,12 +113,28 @@ def test_labels_count_only_guesses_that_drafts_reach(tmp_path: Path) -> None:
             label = ids[best] == [5, 9, *answer][position]
             right[each.text, start, each.ahead] = label
             if all(right[each.text, start, earlier] for earlier in range(each.ahead)) and (
-                each.allowed is None or each.allowed[row, best]
+                each.allowed is None or (each.allowed[row, best] and each.allowed[row].sum() > 1)
             ):
                 expected.append((each.text, float(label)))
     found = acceptances(guesses_in_texts(weights, model, features), features.tokens, features.offsets, ids)
     assert list(zip(found.texts.tolist(), found.labels.tolist(), strict=True)) == expected
     assert len(expected) > 12 and found.states.shape == (len(expected), 32)
+
+
+@pytest.mark.parametrize("allowed", [1, 2, 3])
+def test_positions_that_a_constraint_forces_are_left_out(allowed: int) -> None:
+    """There the drafter's token is right in any case, which is no sign of a good drafter."""
+    ids, tokens = np.array([3, 5, 8]), np.array([9, 5, 5, 8, 5], dtype=np.int32)
+    logits = torch.tensor([[0.0, 2.0, 1.0]] * 3)  # the drafter's token is 5
+    mask = torch.ones(3, 3, dtype=torch.bool)
+    mask[1] = torch.tensor([allowed > 2, True, allowed > 1])
+    guesses = Guesses(0, 0, np.array([1, 2, 3]), torch.eye(3), logits, mask)
+    found = acceptances([guesses], tokens, np.array([0]), ids)
+    assert found.labels.tolist() == ([1.0, 0.0] if allowed == 1 else [1.0, 1.0, 0.0])
+    # A forced token is right. So what follows it in a draft is reached.
+    ahead = Guesses(0, 1, np.array([2, 3, 4]), torch.eye(3), logits, torch.ones(3, 3, dtype=torch.bool))
+    found = acceptances([guesses, ahead], tokens, np.array([0]), ids)
+    assert found.labels.tolist()[-2:] == [1.0, 0.0]
 
 
 def examples(count: int = 600) -> Acceptances:
