@@ -25,7 +25,7 @@ import threading
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -269,7 +269,7 @@ class _OnlineRow(RowDrafter):
 
     def __init__(self, owner: OnlineDrafter, row: RowDrafter, prompt: int, layers: tuple[int, ...]) -> None:
         self._owner, self._row, self._prompt = owner, row, prompt
-        self.computes = row.computes
+        self.computes, self.predicts_acceptance = row.computes, row.predicts_acceptance
         self._states = LastStates(layers, LONGEST)
 
     @property
@@ -286,6 +286,10 @@ class _OnlineRow(RowDrafter):
         """See `RowDrafter`."""
         self._keep(context)  # verifiers that draw the drafts may never call `propose`
         return self._row.distribution(context)
+
+    def acceptances(self, context: Context, tokens: Sequence[int]) -> Mapping[int, float]:
+        """See `RowDrafter`."""
+        return self._row.acceptances(context, tokens)
 
     def _keep(self, context: Context) -> None:
         if not context.drafted and context.hidden is not None:

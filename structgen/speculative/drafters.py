@@ -13,7 +13,7 @@ Source: Saxena 2023 (prompt look-up); Dumitru et al. 2025 (CopySpec).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -105,6 +105,8 @@ class RowDrafter(Protocol):
 
     computes: bool = False
     """Whether proposals take time. Then it is not called where a drafter before it in the list is almost sure."""
+    predicts_acceptance: bool = False
+    """Whether it has `acceptances`. Otherwise they are never requested."""
 
     @property
     def name(self) -> str:
@@ -131,6 +133,17 @@ class RowDrafter(Protocol):
     def sampled(self, context: Context) -> Any:
         """Return a `Sampled` with tokens that the drafter drew itself, or None."""
         return None
+
+    def acceptances(self, context: Context, tokens: Sequence[int]) -> Mapping[int, float]:
+        """Return the probabilities that draft tokens are accepted, for those of `tokens` for which it predicts one.
+
+        They decide how much is drafted, and nothing else.
+
+        Args:
+            context: The node after which one of the tokens may come.
+            tokens: Different tokens that the drafter's distribution gave there.
+        """
+        return {}
 
     def finish(self, tokens: Sequence[int]) -> None:
         """Called when the row has ended, with all its tokens, prompt included."""

@@ -45,6 +45,7 @@ __all__ = [
     "grow_tree",
     "masked_distribution",
     "move_to_node",
+    "predicted_candidates",
     "remove_drafts",
 ]
 
@@ -160,7 +161,7 @@ class GrownTree:
 
     tree: DraftTree
     candidates: dict[int, list[Candidate]] = field(default_factory=dict)
-    """For each node."""
+    """For each node. Of drawn children, only those whose acceptance the drafter predicts are candidates."""
     sampled: dict[int, Any] = field(default_factory=dict)
     """`Sampled` for each node whose children were drawn from a distribution."""
     sampled_by: dict[int, RowDrafter] = field(default_factory=dict)
@@ -354,8 +355,54 @@ def _coupled(drafter: RowDrafter, context: Context) -> list[Proposal]:
         return []
     tokens = np.flatnonzero(masked)
     best = int(tokens[(np.log(masked[tokens]) + context.noise(tokens)).argmax()])
+    predicted = _predicted(drafter, context, [best], "with noise")
+    if predicted:
+        return predicted
     share = float(masked[best])
     return [Proposal((best,), f"{drafter.name} with noise, {int(share * 4)}", coupled_chance(share))]
+
+
+def _predicted(drafter: RowDrafter, context: Context, tokens: Sequence[int], origin: str) -> list[Proposal]:
+    """Return those of some tokens whose acceptance the drafter predicts, as proposals with this probability.
+
+    How often it is right is counted by the depth (at most 3) and the tenth of the probability, and apart from tokens
+    with other estimates.
+
+    Args:
+        drafter: The drafter. Without predictions, it is not called.
+        context: The node.
+        tokens: Different tokens.
+        origin: Where the tokens come from, for the name of the kind.
+    """
+    if not getattr(drafter, "predicts_acceptance", False):  # a user's row may declare less than the protocol
+        return []
+    return [
+        Proposal(
+            (token,),
+            f"{drafter.name} head {origin}, {min(context.drafted, 3)}, {int(chance * 10)}",
+            chance,
+            is_probability=True,
+        )
+        for token, chance in drafter.acceptances(context, tokens).items()
+    ]
+
+
+def predicted_candidates(
+    context: Context, drafter: RowDrafter, chances: Chances, tokens: Sequence[int]
+) -> list[Candidate]:
+    """Return those of the tokens drawn at a node whose acceptance their drafter predicts.
+
+    Args:
+        context: The node.
+        drafter: The drafter from whose distribution they were drawn.
+        chances: Correct the predictions by how often they were right.
+        tokens: The tokens, without repetitions.
+    """
+    return _ranked(
+        context,
+        chances,
+        {each.tokens[0]: [(each, 0, drafter)] for each in _predicted(drafter, context, tokens, "drawn")},
+    )
 
 
 def coupled_chance(share: float) -> float:

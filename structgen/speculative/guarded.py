@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -213,6 +213,11 @@ class Guarded(RowDrafter):
         """See `RowDrafter.computes`."""
         return bool(getattr(self._row, "computes", False))
 
+    @property
+    def predicts_acceptance(self) -> bool:  # type: ignore[override]
+        """See `RowDrafter.predicts_acceptance`."""
+        return bool(getattr(self._row, "predicts_acceptance", False))
+
     def propose(self, context: Context) -> Iterable[Proposal]:
         """Return the drafter's proposals, checked; empty if it failed or rests."""
         proposals = self._call(
@@ -232,6 +237,14 @@ class Guarded(RowDrafter):
     def sampled(self, context: Context) -> Any:
         """See `RowDrafter.sampled`."""
         return self._call("sampled", lambda row: self._checked_draws(row.sampled(_apart(context))))
+
+    def acceptances(self, context: Context, tokens: Sequence[int]) -> Mapping[int, float]:
+        """See `RowDrafter.acceptances`; empty if it failed or rests."""
+        found = self._call(
+            "acceptances",
+            lambda row: _checked_acceptances(row.acceptances(_apart(context), list(tokens)), tokens),
+        )
+        return found or {}
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         """Pass the row's tokens on, also while the drafter rests."""
@@ -316,6 +329,14 @@ class GuardedLearner:
         except Exception as error:  # noqa: BLE001 — a drafter may raise anything
             self._drafter = None
             self._account.fails(_describe_error(error))
+
+
+def _checked_acceptances(given: Any, tokens: Sequence[int]) -> dict[int, float]:
+    checked = {operator.index(token): float(chance) for token, chance in given.items()}
+    for token, chance in checked.items():
+        if token not in tokens or not math.isfinite(chance):
+            raise ValueError(f"it predicted {chance} for token {token}; the tokens are {list(tokens)!r:.60}")
+    return {token: min(1.0, max(0.0, chance)) for token, chance in checked.items()}
 
 
 def _apart(context: Context) -> Context:

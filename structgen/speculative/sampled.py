@@ -4,8 +4,28 @@ What: at each node a drafter gives its distribution q of the next token. The con
 raises the acceptance rate. The node's children are drawn from it in the way for which the verifier is exact. (A drafter
 that draws them itself, `sampled`, says in which way, and is refused if the verifier needs another.) If no drafter has a
 distribution, the most probable proposal is the only child; it is not a draw, and is verified as by `Match`.
+Which children the model reads follows from estimates of their acceptance. A drafter's acceptance head gives the number
+for its first-ranked token, and how often such numbers were right in earlier passes corrects it (SpecDec++). For other
+children the estimate is the root of q.
 Invariant: what the verifier gets for a node (q and all drawn tokens, in order) does not depend on which of them the
 model reads, the constraint refuses or end the text. The draws come from a random stream of their own.
+
+Why estimates may depend on tokens that were drawn. At each node, two things must hold for a verifier to be exact:
+
+1. Whether children are drawn there does not depend on what is drawn. A node's children are drawn once the node is in
+   the tree. Up to then, only its path and children of other nodes are known, which are independent draws.
+2. Drawn children always reach the verifier, all of them and in their order. An estimate decides only whether the model
+   reads a child in the same pass. If it does not, and the verifier accepts the child, the pass ends with this token.
+
+So no estimate reaches `Verifier.outcome`, whose arguments are p, q and the drawn tokens:
+
+    Rejection         the token is accepted with min(1, p / q), read or not
+    Recursive         p and q lose every rejected token in the order of the draws, also those that are not read
+    KSeq              g follows from the number of draws, which is that of `Draws.width`, repeated tokens included
+    GreedyTransport   q alone says which tokens are its most probable ones; the last one is the draw, read or not
+
+Dropping an unlikely child before the verifier would be wrong: the residual distribution would be that of other draws.
+Source: Huang et al. 2024 (SpecDec++).
 """
 
 from __future__ import annotations
@@ -26,6 +46,7 @@ from .growth import (
     candidates,
     masked_distribution,
     move_to_node,
+    predicted_candidates,
     remove_drafts,
 )
 from .trees import ROOT, DraftTree
@@ -107,7 +128,7 @@ def grow_sampled_tree(
     """Grow a draft tree whose nodes have drawn children.
 
     `goes_on` decides whether another node is added, from the probabilities of all nodes and its own. It must not depend
-    on what is drawn there. The other arguments are those of `grow_tree`.
+    on what is drawn there. The other arguments are those of `grow_tree`; `chances` also correct acceptance heads.
     """
     tree = DraftTree()
     grown = GrownTree(tree)
@@ -160,17 +181,37 @@ def _children(
             continue
         if own.drafted != draws.drafted and len(own.tokens) > 1:
             raise WrongDrafts(own.drafted)
-        grown.sampled[node], grown.sampled_by[node] = own, drafter
-        return [(token, float(own.distribution[token]) ** 0.5) for token in dict.fromkeys(own.tokens)]
+        return _drawn(context, drafter, chances, grown, node, own)
     source = _first_distribution(context, drafters)
     if source is None:
         children = candidates(context, drafters, chances, [])
         grown.candidates[node] = children
         return [(child.token, child.chance) for child in children[:1]]
-    distribution, grown.sampled_by[node] = source
+    distribution, drafter = source
     tokens = drawn_children(distribution, draws.drafted, draws.width, draws.random)
-    grown.sampled[node] = Sampled(distribution, tokens, draws.drafted)
-    return [(token, float(distribution[token]) ** 0.5) for token in dict.fromkeys(tokens)]
+    return _drawn(context, drafter, chances, grown, node, Sampled(distribution, tokens, draws.drafted))
+
+
+def _drawn(
+    context: Context,
+    drafter: RowDrafter,
+    chances: Chances,
+    grown: GrownTree,
+    node: int,
+    sampled: Sampled,
+) -> list[tuple[int, float]]:
+    """Record the children that were drawn at a node; return the distinct ones with estimates of their acceptance."""
+    # subtle: they are recorded before the drafter sees them. Should it fail then, they count all the same.
+    grown.sampled[node], grown.sampled_by[node] = sampled, drafter
+    distinct = list(dict.fromkeys(sampled.tokens))
+    predicted = predicted_candidates(context, drafter, chances, distinct)
+    if predicted:
+        grown.candidates[node] = predicted
+    known = {candidate.token: candidate.chance for candidate in predicted}
+    return [
+        (token, known[token] if token in known else float(sampled.distribution[token]) ** 0.5)
+        for token in distinct
+    ]
 
 
 def _first_distribution(context: Context, drafters: Sequence[RowDrafter]) -> tuple[Array, RowDrafter] | None:

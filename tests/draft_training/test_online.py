@@ -31,7 +31,7 @@ from structgen.speculative import (  # noqa: E402
     TokenLookup,
 )
 from structgen.speculative.drafters import Context  # noqa: E402
-from structgen.speculative.learned import Eagle, Hydra, learned_drafter  # noqa: E402
+from structgen.speculative.learned import AcceptanceHead, Eagle, Hydra, learned_drafter  # noqa: E402
 from tests.draft_training.test_training import OPTIONS, Tiny, repeated  # noqa: E402
 from tests.oracles.naive_matcher import NaiveMatcher  # noqa: E402
 from tests.speculative.test_batch_drafts import LateThreads, row_of, run  # noqa: E402
@@ -213,6 +213,14 @@ def test_its_rows_take_as_much_time_as_those_of_the_drafter(trained: tuple[Tiny,
     start = Start(tuple(PROMPTS[0]), model.vocabulary, model=model)
     row = OnlineDrafter(Eagle(weights)).start(start)
     assert row.computes and row.name == "eagle"
+
+
+def test_the_number_of_an_acceptance_head_counts_while_it_learns(trained: tuple[Tiny, Any]) -> None:
+    model, weights = trained
+    drafter = Eagle(weights, least=0.0, acceptance=AcceptanceHead(32))
+    speculation = Speculation([OnlineDrafter(drafter, every=1000)], Rejection(), Fixed(3))
+    answer(model, 0, speculation)
+    assert any(kind.startswith("OnlineDrafter head drawn, ") for kind in speculation.tallies.known)
 
 
 def test_only_learned_drafters_go_on_learning(trained: tuple[Tiny, Any]) -> None:

@@ -122,6 +122,55 @@ def test_impossible_draws_are_reported(reported: Sampled, verifier: Any, match: 
     assert found.tokens == generate(None).tokens
 
 
+class Predicts(SilentDrafter):
+    """Draws from a distribution, and predicts what a function returns."""
+
+    gives_distributions = predicts_acceptance = True
+
+    def __init__(self, found: Callable[[Sequence[int]], Any]) -> None:
+        self.found = found
+
+    def distribution(self, context: Context) -> Any:
+        return np.ones(5)
+
+    def acceptances(self, context: Context, tokens: Sequence[int]) -> Any:
+        return self.found(tokens)
+
+
+@pytest.mark.parametrize(
+    ("found", "match"),
+    [
+        (lambda tokens: {7: 0.5}, "for token 7"),
+        (lambda tokens: {tokens[0]: float("nan")}, "predicted nan"),
+        (lambda tokens: [0.5], "AttributeError"),
+        (lambda tokens: {tokens[0]: "much"}, "ValueError"),
+    ],
+)
+@pytest.mark.parametrize("verifier", [Rejection(), KSeq()])
+def test_impossible_predictions_are_reported(found: Any, match: str, verifier: Any) -> None:
+    with pytest.warns(SpeculationWarning, match=match):
+        text = generate(Speculation([Predicts(found)], verifier, Fixed(3), branching=True), temperature=1.0)
+    assert text.tokens
+
+
+def test_predictions_are_probabilities() -> None:
+    for found in (lambda tokens: {tokens[0]: 1e9}, lambda tokens: {tokens[0]: -3}, lambda tokens: {}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            speculation = Speculation([Predicts(found)], Rejection(), Fixed(3))
+            assert generate(speculation, temperature=1.0).tokens
+    assert not speculation.tallies.known
+
+
+def test_a_drafter_that_predicts_and_cannot_is_used_without() -> None:
+    class Promises(Predicts):
+        acceptances = None  # type: ignore[assignment]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert generate(Speculation([Promises(len)], Rejection(), Fixed(3))).accepted_tokens > 0
+
+
 def test_distributions_of_any_size_are_normalised() -> None:
     class Huge(SilentDrafter):
         gives_distributions = True

@@ -64,6 +64,16 @@ class Distribution:
         return np.array(self._distribution(tuple(context.tokens[self._prompt :])))
 
 
+class Predicts(Distribution):
+    """Predicts the acceptance of its most probable token, often badly; the number depends on the path alone."""
+
+    predicts_acceptance = True
+
+    def acceptances(self, context: Context, tokens: Sequence[int]) -> dict[int, float]:
+        best = int(self.distribution(context).argmax())
+        return {best: (0.9, 0.05, 0.5)[sum(context.tokens) % 3]} if best in tokens else {}
+
+
 class ProposesOne(Distribution):
     """No distribution: a proposal that is not a draw."""
 
@@ -85,6 +95,17 @@ def test_texts_have_the_plain_distribution(verifier: Verifier, branching: bool) 
     statistic, freedom = chi_squared(texts(speculation))
     assert statistic < critical_value(freedom)
     assert verifier.drafted == "any" or speculation.counts["accepted"] > DRAWS / 4
+
+
+@pytest.mark.parametrize("branching", [False, True])
+@pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda one: type(one).__name__)
+def test_predicted_acceptances_leave_the_distribution_alone(verifier: Verifier, branching: bool) -> None:
+    """Also with the counts that texts before have left."""
+    speculation = Speculation([Predicts()], verifier, Confidence(0.4, 4), branching=branching, depth=3)
+    statistic, freedom = chi_squared(texts(speculation))
+    assert statistic < critical_value(freedom)
+    predicted = [kind for kind in speculation.tallies.known if kind.startswith("Predicts head drawn, ")]
+    assert verifier.drafted == "any" or (speculation.counts["accepted"] > 100 and len(predicted) > 3)
 
 
 def test_texts_of_a_large_batch() -> None:

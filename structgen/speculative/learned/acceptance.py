@@ -2,14 +2,20 @@
 
 Why: the probability that a drafter gives its token is often too high, most of all on text it was not trained on. A head
 that was trained on acceptances replaces it. A draft then ends where it is likely to fail: SpecDec++ stops when
-``1 - P(accept) * P(accept) * ...`` along the draft is greater than 0.7. `Confidence(least=0.3)` is this rule.
+``1 - P(accept) * P(accept) * ...`` along the draft is greater than 0.7. `Confidence(least=0.3)` is this rule. It holds
+with every verifier.
 What: a residual network over the normed state from which the drafter's logits are computed. The first-ranked token is a
 function of this state, so the head needs no embedding of it. SpecDec++ reads the state after the token instead, which
 takes one more pass of the drafter.
-Limits: it predicts the first-ranked token only. Under a mask that forbids this token the drafter's own probability
-counts, and at temperatures above 0 the token that the row's noise selects is a proposal of another kind. `Speculation`
-counts how often each kind is right, for each tenth of the probability: the counts correct the head over time.
-Cost: one matrix of hidden x hidden for each block: a tenth of an EAGLE layer.
+Where its number counts: for the first-ranked token as a proposal, as the token that the row's noise selects (`Match` at
+temperatures above 0), and as a draw for a verifier that draws drafts (`Rejection` and others). `Speculation` counts how
+often it is right in each of these cases, for each tenth of the probability: the counts correct the head over time.
+Invariant: it decides only how much is drafted, from the draft path and earlier passes. So no verifier becomes wrong by
+it; `sampled` has the reasons.
+Limits: it predicts the first-ranked token only. For other tokens, and under a mask that forbids this one or leaves no
+other, the drafter's own probability counts. It is trained to predict that the model draws the token. Noise that both
+share, and `Rejection` with min(1, p / q), accept the token more often. So its numbers are low until there are counts.
+Cost: one matrix of hidden x hidden for each block: a tenth of an EAGLE layer. It is computed where its number counts.
 Source: Huang et al. 2024 (SpecDec++), https://arxiv.org/abs/2405.19715.
 """
 

@@ -92,7 +92,7 @@ class Kangaroo(LearnedDrafter[KangarooNetwork]):
     Args:
         weights: Weights that `structgen draft train` wrote, or the path of their file.
         threshold: The draft stops after a node whose most probable token has less than this probability, under the
-            constraint's mask. The token itself is still proposed.
+            constraint's mask; with an acceptance head, its number decides. The token itself is still proposed.
         options: Those of `LearnedDrafter`. The paper's drafts are chains, with a `width` of 1.
     """
 
@@ -136,7 +136,7 @@ class _Node:
     """Where the KV cache has the tokens up to it that the model has not read."""
     scores: Scores | None = None
     top: float = 1.0
-    """The probability of the most probable token, if that is known."""
+    """The probability of the most probable token, or the acceptance head's number for it, if that is known."""
 
 
 class _KangarooRow(LearnedRow):
@@ -170,7 +170,10 @@ class _KangarooRow(LearnedRow):
         logits = None if scores is None else self._head.masked(scores.logits, context)
         if logits is None:
             return None
-        self._nodes[self._path(context)].top = float(1 / np.exp(logits - logits.max()).sum())
+        assert scores is not None
+        predicted = self._head.acceptance_of(scores, logits, int(logits.argmax()))
+        own = float(1 / np.exp(logits - logits.max()).sum())
+        self._nodes[self._path(context)].top = own if predicted is None else predicted
         return self._head.distribution(logits, self._temperature)
 
     def _path(self, context: Context) -> tuple[int, ...]:

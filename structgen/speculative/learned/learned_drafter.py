@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
 from pathlib import Path
@@ -67,8 +67,8 @@ class LearnedDrafter(ABC, Generic[_Network]):
         most: The largest number of tokens of a draft path.
         least: The probability that a node must have for the draft to go on from it; None for `usual_least`.
         width: The number of alternatives proposed at a node; None for `usual_width`.
-        acceptance: Estimates the probability that the first-ranked token is accepted. By default it is the probability
-            that the drafter gives the token.
+        acceptance: Estimates the probability that the first-ranked token is accepted, with every verifier. By default
+            it follows from the probability that the drafter gives the token.
 
     Raises:
         ModelError: The weights are not of such a drafter, or not for the model (when a text starts).
@@ -227,6 +227,7 @@ class LearnedRow(RowDrafter):
 
     def __init__(self, head: TrimmedHead, drafter: Options, temperature: float) -> None:
         self._head, self._options, self._temperature = head, drafter, temperature
+        self.predicts_acceptance = head.has_acceptance
 
     @property
     def name(self) -> str:
@@ -243,6 +244,11 @@ class LearnedRow(RowDrafter):
         scores = self._known(context)
         logits = None if scores is None else self._head.masked(scores.logits, context)
         return None if logits is None else self._head.distribution(logits, self._temperature)
+
+    def acceptances(self, context: Context, tokens: Sequence[int]) -> Mapping[int, float]:
+        """Return the number of the acceptance head, if the first-ranked token is one of `tokens`."""
+        scores = self._known(context)
+        return {} if scores is None else self._head.acceptances(scores, context, tokens)
 
     def _known(self, context: Context) -> Scores | None:
         """Return the scores at a node; None if the draft should not go on from there."""

@@ -189,7 +189,7 @@ class _NestedRow(LearnedRow):
             scores = self._head.scores(norm(self._cache.state(node.slots, node.exit)))[0]
             if node.exit == len(self._exits) - 1:
                 break
-            scores = replace(scores, acceptance=None)  # such a head is trained on the states of the last exit
+            scores = replace(scores, predict=None)  # such a head is trained on the states of the last exit
             logits = self._head.masked(scores.logits, context)
             if logits is None or float(1 / np.exp(logits - logits.max()).sum()) >= self._confidence:
                 break

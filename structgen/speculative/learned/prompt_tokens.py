@@ -123,4 +123,4 @@ class _PromptTokensRow(LearnedRow):
         after = len(context.tokens) - probed.count
         if not 0 < after <= len(probed.logits):
             return None
-        return Scores(probed.logits[after - 1][self._head.token_ids], None)
+        return Scores(probed.logits[after - 1][self._head.token_ids])

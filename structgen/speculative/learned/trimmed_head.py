@@ -9,7 +9,9 @@ Source: "VocabTrim" (Goel et al. 2025): a draft needs only the tokens that are f
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,8 +38,31 @@ class Scores:
 
     logits: NDArray[np.float32]
     """Of the tokens that may be drafted."""
-    acceptance: float | None
-    """The probability that the token with the largest of them is accepted. None without an acceptance head."""
+    predict: Callable[[], float] | None = None
+    """Computes `acceptance`. None without an acceptance head."""
+
+    @property
+    def acceptance(self) -> float | None:
+        """The probability that the token with the largest logit is accepted. None without an acceptance head."""
+        return None if self.predict is None else self.predict()
+
+
+class _Predictions:
+    """What an acceptance head makes of some states: all at once, when the first number is needed.
+
+    Often none is needed: the mask forbids the first-ranked token, or another one was drawn.
+    """
+
+    def __init__(self, head: nn.Module, states: torch.Tensor) -> None:
+        self._head, self._states = head, states
+        self._known: list[float] = []
+
+    def of(self, number: int) -> float:
+        """Return the probability that belongs to a state."""
+        if not self._known:
+            with torch.inference_mode():
+                self._known = self._head(self._states).float().sigmoid().tolist()
+        return self._known[number]
 
 
 class TrimmedHead:
@@ -62,13 +87,18 @@ class TrimmedHead:
         self._layer, self.token_ids, self.size, self._acceptance = layer, token_ids, size, acceptance
         self._map = LogitMap() if logit_map is None else logit_map
 
+    @property
+    def has_acceptance(self) -> bool:
+        """Whether there is an acceptance head."""
+        return self._acceptance is not None
+
     def scores(self, states: torch.Tensor) -> list[Scores]:
         """Return what follows from each of the states ``[states, hidden]``."""
         logits = self._map(self._layer(states).float()).cpu().numpy()
         if self._acceptance is None:
-            return [Scores(row, None) for row in logits]
-        chances = self._acceptance(states).float().sigmoid().tolist()
-        return [Scores(row, chance) for row, chance in zip(logits, chances, strict=True)]
+            return [Scores(row) for row in logits]
+        predictions = _Predictions(self._acceptance, states)
+        return [Scores(row, partial(predictions.of, number)) for number, row in enumerate(logits)]
 
     def best(self, states: torch.Tensor) -> NDArray[np.int64]:
         """Return the token with the largest logit of each of the states ``[..., hidden]``."""
@@ -85,7 +115,8 @@ class TrimmedHead:
     def proposals(self, scores: Scores, context: Context, name: str, width: int) -> list[Proposal]:
         """Return the most probable tokens that the constraint allows, each as a proposal.
 
-        Acceptance is counted by the rank, the depth (at most 3) and the tenth of the probability.
+        How often they are right is counted by the rank, the depth (at most 3) and the tenth of the probability. A token
+        with the number of the acceptance head is of a kind of its own.
         """
         logits = self.masked(scores.logits, context)
         if logits is None:
@@ -95,20 +126,44 @@ class TrimmedHead:
         best = best[np.argsort(-logits[best], kind="stable")]
         masses = np.exp(logits - logits[best[0]])
         chances = masses[best] / masses.sum()
-        # The acceptance head was trained for the token that is first-ranked without a mask.
-        if scores.acceptance is not None and best[0] == scores.logits.argmax():
-            chances[0] = scores.acceptance
+        predicted = self.acceptance_of(scores, logits, int(best[0]))
+        if predicted is not None:
+            chances[0] = predicted
         depth = min(context.drafted, 3)
         return [
             Proposal(
                 (int(self.token_ids[place]),),
-                f"{name} {rank}, {depth}, {int(chance * 10)}",
+                f"{name} {rank if rank or predicted is None else 'head'}, {depth}, {int(chance * 10)}",
                 float(chance),
                 is_probability=True,
             )
             for rank, (place, chance) in enumerate(zip(best, chances, strict=True))
             if chance > 0
         ]
+
+    def acceptance_of(self, scores: Scores, masked: NDArray[np.float32], index: int) -> float | None:
+        """Return what the acceptance head predicts for the token with the logit at `index`; None if it is not for it.
+
+        It was trained for the token that is first-ranked without a mask, where the mask leaves a choice.
+
+        Args:
+            scores: The scores of the node.
+            masked: Their logits under the mask.
+            index: The index of the token in `token_ids`.
+        """
+        if scores.predict is None or index != scores.logits.argmax():
+            return None
+        return scores.predict() if np.count_nonzero(masked > -np.inf) > 1 else None
+
+    def acceptances(self, scores: Scores, context: Context, tokens: Sequence[int]) -> dict[int, float]:
+        """Return what the acceptance head predicts, if `tokens` contain the token that it is for."""
+        if scores.predict is None:
+            return {}
+        index = int(scores.logits.argmax())
+        token = int(self.token_ids[index])
+        masked = self.masked(scores.logits, context) if token in tokens else None
+        predicted = None if masked is None else self.acceptance_of(scores, masked, index)
+        return {} if predicted is None else {token: predicted}
 
     def distribution(self, logits: NDArray[np.float32], temperature: float) -> NDArray[np.float64]:
         """Return the distribution over the whole vocabulary, not normalised, ``[size]``."""

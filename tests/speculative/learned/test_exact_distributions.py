@@ -25,9 +25,11 @@ from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.generation.distributions import bits_of  # noqa: E402
 from structgen.matcher import Matcher  # noqa: E402
 from structgen.models.session import start_session  # noqa: E402
-from structgen.speculative.controllers import Fixed  # noqa: E402
+from structgen.speculative.controllers import Confidence, Controller, Fixed  # noqa: E402
+from structgen.speculative.growth import GrownTree  # noqa: E402
 from structgen.speculative.learned import (  # noqa: E402
     DEL,
+    AcceptanceHead,
     DraftWeights,
     Eagle,
     Hydra,
@@ -128,26 +130,29 @@ DESIGNS = {
 }
 
 
-def drafter_of(kind: str, tokens: Sequence[int]) -> Any:
+def drafter_of(
+    kind: str, tokens: Sequence[int], acceptance: AcceptanceHead | None = None, threshold: float = 0.0
+) -> Any:
     """Return a drafter that may propose `tokens`."""
+    options: Any = {"least": 0.0, "acceptance": acceptance}
     if kind in EAGLES:
         eagle = EAGLES[kind]
-        return Eagle(random_weights("eagle", eagle, EagleNetwork(eagle), tokens), least=0.0)
+        return Eagle(random_weights("eagle", eagle, EagleNetwork(eagle), tokens), **options)
     if kind == "kangaroo":
         exits = KangarooSizes(LAYER, 1)
         weights = random_weights(kind, exits, KangarooNetwork(exits), tokens)
-        return Kangaroo(weights, threshold=0.0, least=0.0)
+        return Kangaroo(weights, threshold=threshold, **options)
     if kind == "prompt-tokens":
         prompts = PromptTokenSizes(16, 2)
         return PromptTokens(random_weights(kind, prompts, PromptTokensNetwork(prompts), tokens))
     if kind == "layers":
         nested = NestedSizes(LAYER, (1, 2))
-        return NestedLayers(random_weights(kind, nested, NestedNetwork(nested), tokens), least=0.0)
+        return NestedLayers(random_weights(kind, nested, NestedNetwork(nested), tokens), **options)
     if kind == "del":  # costs with which its exit pays
         return DEL(token_ids=tokens, every=1, costs=ExitCosts(layer=0.01, head=0.01), least=0.0, width=2)
     heads = DESIGNS[kind]
     made = Hydra if heads.follows_draft else Medusa
-    return made(random_weights(made.kind, heads, HeadsNetwork(heads), tokens), least=0.0)
+    return made(random_weights(made.kind, heads, HeadsNetwork(heads), tokens), **options)
 
 
 def plain_distribution(constraint: Any, begin: Sequence[int], most: int) -> Counter[Any]:
@@ -182,6 +187,7 @@ def drawn_distribution(
     most: int,
     *,
     branching: bool,
+    controller: Controller | None = None,
 ) -> tuple[Counter[Any], Counter[str]]:
     """Return the distribution of texts that begin so, with drafts; and how many tokens were drafted and accepted.
 
@@ -190,7 +196,9 @@ def drawn_distribution(
     counts: Counter[str] = Counter()
 
     def generate() -> Any:
-        speculation = Speculation([make()], verifier, Fixed(2), branching=branching, depth=2, width=2)
+        speculation = Speculation(
+            [make()], verifier, controller or Fixed(2), branching=branching, depth=2, width=2
+        )
         (text,) = generate_tokens(
             MODEL,  # type: ignore[arg-type]
             [PROMPT],
@@ -200,6 +208,9 @@ def drawn_distribution(
         )
         assert not any(record.failed for record in speculation.records)
         counts.update(drafted=text.drafted_tokens, accepted=text.accepted_tokens)
+        counts["predicted"] += sum(
+            known[0] for kind, known in speculation.tallies.known.items() if " head" in kind
+        )
         return (*text.tokens, text.end_token is not None)
 
     return text_distribution(generate, begin), counts
@@ -224,6 +235,8 @@ SOME_CASES = [(Match(), True, CONSTRAINT), (Rejection(), False, CONSTRAINT), (Re
 
 
 def named(value: Any) -> str:
+    if isinstance(value, str):
+        return value
     return (
         {False: "sequences", True: "trees"}.get(value, "")
         if isinstance(value, bool)
@@ -270,3 +283,54 @@ def test_a_wrong_verifier_changes_the_distribution() -> None:
     drafter, begin = drafter_of("eagle", [0, 1]), [0]
     found, _ = drawn_distribution(lambda: drafter, Careless(), None, begin, 3, branching=False)
     assert distance(found, plain_distribution(None, begin, 3)) > 0.01
+
+
+CONFIDENCE = Confidence(least=0.45, size=2)
+
+
+def random_head() -> AcceptanceHead:
+    """A head whose numbers differ much from one state to the next."""
+    torch.manual_seed(2)
+    head = AcceptanceHead(16, 1)
+    torch.nn.init.normal_(head.output.weight, std=0.8)
+    return head
+
+
+HEAD_CASES = [
+    *(("eagle", *case) for case in CASES),
+    *((kind, Rejection(), False, CONSTRAINT) for kind in ("medusa", "hydra", "kangaroo")),
+]
+
+
+@pytest.mark.parametrize(("kind", "verifier", "branching", "constraint"), HEAD_CASES, ids=named)
+def test_an_acceptance_head_decides_what_is_read_and_leaves_the_distribution_alone(
+    kind: str, verifier: Verifier, branching: bool, constraint: Any
+) -> None:
+    begin, most = [0], 2 if isinstance(verifier, KSeq) else 3  # that one has the most draws
+    tokens = [0, 1, 3] if isinstance(verifier, GreedyTransport) else [0, 1]
+    drafter = drafter_of(kind, tokens, random_head(), threshold=0.4)
+    found, counts = drawn_distribution(
+        lambda: drafter, verifier, constraint, begin, most, branching=branching, controller=CONFIDENCE
+    )
+    assert sum(found.values()) == pytest.approx(1, abs=1e-12)
+    assert distance(found, plain_distribution(constraint, begin, most)) < 1e-6
+    assert counts["accepted"] and counts["predicted"]
+
+
+def test_draws_that_are_left_out_because_of_the_head_change_the_distribution(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The verifier must learn of children that the model does not read."""
+    learned, cut = drafter_of("eagle", [0, 1], random_head()), GrownTree.cut
+
+    def cut_draws(grown: GrownTree, size: int) -> None:
+        cut(grown, size)
+        for node, drawn in list(grown.sampled.items()):
+            if not any(grown.tree.has(node, token) for token in drawn.tokens):
+                del grown.sampled[node]
+
+    monkeypatch.setattr(GrownTree, "cut", cut_draws)
+    found, _ = drawn_distribution(
+        lambda: learned, Rejection(), None, [0], 3, branching=False, controller=CONFIDENCE
+    )
+    assert distance(found, plain_distribution(None, [0], 3)) > 0.01

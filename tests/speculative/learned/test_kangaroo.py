@@ -20,7 +20,7 @@ from structgen.models.session import start_session  # noqa: E402
 from structgen.speculative.controllers import Fixed  # noqa: E402
 from structgen.speculative.drafters import Context, Start, TokenLookup  # noqa: E402
 from structgen.speculative.guarded import SpeculationWarning  # noqa: E402
-from structgen.speculative.learned import DraftWeights, Kangaroo  # noqa: E402
+from structgen.speculative.learned import AcceptanceHead, DraftWeights, Kangaroo  # noqa: E402
 from structgen.speculative.learned.kangaroo import KangarooNetwork, KangarooSizes  # noqa: E402
 from structgen.speculative.learned.layers import LayerSizes  # noqa: E402
 from structgen.speculative.speculation import Speculation  # noqa: E402
@@ -136,6 +136,24 @@ def test_the_second_exit(by: str) -> None:
         else:
             assert row.distribution(at([])) is not None
             assert (row.distribution(at([token])) is not None) == goes_on
+
+
+@pytest.mark.parametrize("by", ["propose", "distribution"])
+@pytest.mark.parametrize(("bias", "goes_on"), [(-9.0, False), (9.0, True)])
+def test_the_second_exit_goes_by_the_number_of_an_acceptance_head(
+    by: str, bias: float, goes_on: bool
+) -> None:
+    head = AcceptanceHead(32, blocks=0)
+    torch.nn.init.zeros_(head.output.weight)
+    torch.nn.init.constant_(head.output.bias, bias)
+    row, at = contexts(Kangaroo(random_weights(), threshold=0.5, least=0.0, acceptance=head))
+    token = int(row._head.token_ids[row._known(at([])).logits.argmax()])
+    if by == "propose":
+        assert next(iter(row.propose(at([])))).tokens == (token,)
+        assert bool(list(row.propose(at([token])))) == goes_on
+    else:
+        assert row.distribution(at([])) is not None
+        assert (row.distribution(at([token])) is not None) == goes_on
 
 
 def test_the_second_exit_goes_by_the_probability_under_the_mask() -> None:

@@ -154,12 +154,21 @@ def test_a_later_exit_reuses_what_an_earlier_one_computed(monkeypatch: pytest.Mo
     assert read[7:] == [(0, [3]), (1, [3])]
 
 
-def test_an_acceptance_head_reads_the_last_exit_only() -> None:
+def test_an_acceptance_head_reads_the_last_exit_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    forward = AcceptanceHead.forward
+
+    def noted(head: AcceptanceHead, states: torch.Tensor) -> torch.Tensor:
+        read.append(len(states))
+        return forward(head, states)
+
+    monkeypatch.setattr(AcceptanceHead, "forward", noted)
     drafter = NestedLayers(random_weights(), least=0.0, acceptance=AcceptanceHead(32))
     for confidence, has_estimate in ((0.0, False), (1.0, True)):
         row: Any = drafter.start(Start((5, 6, 7), VOCABULARY, model=Model("llama")))
         row._confidence = confidence
         assert (row._known(at([5, 6, 7], [])).acceptance is not None) == has_estimate
+        assert read == [1] * has_estimate  # that of the other exits is not computed
 
 
 def test_the_exit_follows_the_mask() -> None:
