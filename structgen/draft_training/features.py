@@ -3,14 +3,14 @@
 What: a directory with the states of some layers after every token (`states`, float16, ``[tokens, layers, hidden
 size]``), and the tokens themselves (`index.npz`). They are written in one pass of the model over the texts.
 Invariant: the index is written last, so a directory with one is complete. It names the model and the layers, and a
-directory of others is an error.
+directory of others is an error. A pass that fails leaves none of these files.
 Cost: ``2 x layers x hidden size`` bytes for each token, within `most_bytes`: texts beyond it are left out.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from structgen.errors import ModelError, OptionError
 from structgen.progress import ProgressBar
+from structgen.speculative.whole_files import replacing
 
 from .texts import Text
 
@@ -111,15 +112,26 @@ def compute_features(
                 f"{directory} has the states of other texts", hint="Name another directory, or remove it."
             )
         return known
+    is_new = not directory.exists()
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        _remove_incomplete(directory)  # of a pass that was killed; it may take the room that this one needs
         _check_room(directory, sum(len(_tokens(text, longest)) for text in chosen), layers, model)
-        _write(model, chosen, directory, tuple(layers), longest, progress)
-        (directory / _LAYERS).write_text(json.dumps(about), "utf-8")
-        _write_index(directory, chosen, longest)
     except OSError as error:
-        (directory / _STATES).unlink(missing_ok=True)
         raise ModelError(f"the states cannot be written to {directory}: {error}") from error
+    try:
+        _write(model, chosen, directory, tuple(layers), longest, progress)
+        with replacing(directory / _LAYERS, "the names of the layers") as file:
+            file.write(json.dumps(about).encode())
+        with replacing(directory / _INDEX, "the index of the states") as file:
+            hidden = np.array(_hidden_size(model))
+            np.savez(file, allow_pickle=False, hidden=hidden, **_described(chosen, longest))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            _remove_incomplete(directory)
+            if is_new:
+                directory.rmdir()
+        raise
     return load_features(directory)
 
 
@@ -196,6 +208,13 @@ def _check_room(directory: Path, tokens: int, layers: Sequence[int], model: Hugg
         )
 
 
+def _remove_incomplete(directory: Path) -> None:
+    """Remove what a pass that has not ended has written."""
+    for name in (_INDEX, _STATES, _LAYERS):
+        for file in (directory / name, directory / f"{name}.writing"):
+            file.unlink(missing_ok=True)
+
+
 def _write(
     model: HuggingFaceModel,
     texts: Sequence[Text],
@@ -204,15 +223,22 @@ def _write(
     longest: int,
     progress: bool,
 ) -> None:
+    """Write the states of texts.
+
+    subtle: by ordinary writes. If the disk fills while a mapped file is written, the process ends (SIGBUS).
+    """
     import torch
 
     whole = model.model
     lengths = [len(_tokens(text, longest)) for text in texts]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    shape = (int(offsets[-1]), len(layers), _hidden_size(model))
-    states = np.memmap(directory / _STATES, np.float16, "w+", shape=shape)
+    token_bytes = 2 * len(layers) * _hidden_size(model)
     order = np.argsort(lengths, kind="stable")
-    with ProgressBar(len(texts), "hidden states", progress) as bar, torch.inference_mode():
+    with (
+        replacing(directory / _STATES, "the states") as file,
+        ProgressBar(len(texts), "hidden states", progress) as bar,
+        torch.inference_mode(),
+    ):
         for batch in _batches(order.tolist(), lengths):
             longest_here = max(lengths[text] for text in batch)
             ids = torch.zeros((len(batch), longest_here), dtype=torch.long)
@@ -224,12 +250,11 @@ def _write(
                 logits_to_keep=1,
                 output_hidden_states=list(layers),
             )
-            for place, layer in enumerate(layers):
-                found = as_half(output.hidden_states[layer])
-                for row, text in enumerate(batch):
-                    states[offsets[text] : offsets[text + 1], place] = found[row, : lengths[text]]
+            found = np.stack([as_half(output.hidden_states[layer]) for layer in layers], axis=2)
+            for row, text in enumerate(batch):
+                file.seek(int(offsets[text]) * token_bytes)
+                file.write(found[row, : lengths[text]].data)
             bar.advance(len(batch))
-    states.flush()
 
 
 def _batches(order: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
@@ -254,13 +279,3 @@ def _described(texts: Sequence[Text], longest: int) -> dict[str, NDArray[Any]]:
             ["" if text.constraint is None else json.dumps(text.constraint) for text in texts]
         ),
     }
-
-
-def _write_index(directory: Path, texts: Sequence[Text], longest: int) -> None:
-    described = _described(texts, longest)
-    states_bytes = (directory / _STATES).stat().st_size
-    layers = len(json.loads((directory / _LAYERS).read_text("utf-8"))["layers"])
-    made = directory / "index.writing.npz"
-    hidden = np.array(states_bytes // (2 * layers * len(described["tokens"])))
-    np.savez(made, allow_pickle=False, hidden=hidden, **described)
-    os.replace(made, directory / _INDEX)

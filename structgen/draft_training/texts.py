@@ -4,14 +4,16 @@ Why: a drafter has to guess what the model writes, not what people write. And su
 use the model.
 What: each line of the file is a JSON object with the tokens of a prompt and of the answer, the kind of request, and the
 constraint that the answer obeys. Prompts are those of a file, or the model writes them itself (`requests`).
-Invariant: the file grows by whole lines. What an interruption left of a line is removed when the collection resumes,
-which then goes on after the last whole one.
+Invariant: the file grows by whole lines, or, if the disk is full, stays as it is. What an interruption left of a line
+is removed when the collection resumes, which then goes on after the last whole one.
 Source: Kim and Rush 2016 (training on a teacher's own texts).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from structgen.errors import ModelError, OptionError
 from structgen.generation import Generation, SamplingOptions, generate_steps
 from structgen.progress import ProgressBar
+from structgen.speculative.whole_files import replacing, unwritable
 
 if TYPE_CHECKING:
     from structgen.constraints.base import Constraint
@@ -137,11 +140,7 @@ def collect_texts(
             answered = _answers(model, asked, len(texts), seed, bar)
             if not texts:
                 _write_origin(path, whole_origin)
-            try:
-                with path.open("a", encoding="utf-8") as file:
-                    file.write("".join(text.line() for text in answered))
-            except OSError as error:
-                raise ModelError(f"the texts cannot be written to {path}: {error}") from error
+            _append(path, "".join(text.line() for text in answered))
             texts += answered
             done += sum(len(text.answer) for text in answered)
     return texts
@@ -213,15 +212,29 @@ def _check_origin(path: Path, origin: dict[str, Any]) -> None:
 
 def _write_origin(path: Path, origin: dict[str, Any]) -> None:
     """Write where the texts of a file are from next to it."""
-    beside = _origin_file(path)
-    try:
-        beside.write_text(json.dumps(origin), "utf-8")
-    except OSError as error:
-        raise ModelError(f"the origin of the texts cannot be written: {beside}: {error}") from error
+    content = json.dumps(origin).encode()
+    with replacing(_origin_file(path), "the origin of the texts") as file:
+        file.write(content)
 
 
 def _origin_file(path: Path) -> Path:
     return path.with_name(path.stem + ".origin.json")
+
+
+def _append(path: Path, lines: str) -> None:
+    """Write lines after those of a file: all of them, or none with an error."""
+    before = path.stat().st_size if path.exists() else None
+    try:
+        with path.open("ab") as file:
+            file.write(lines.encode())
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            if before is not None:
+                os.truncate(path, before)
+            else:
+                path.unlink(missing_ok=True)
+                _origin_file(path).unlink(missing_ok=True)
+        raise unwritable(path, "the texts", error) from error
 
 
 def _drop_broken_line(path: Path) -> None:

@@ -32,7 +32,7 @@ from structgen.errors import ModelError, OptionError
 from structgen.progress import ProgressBar
 from structgen.speculative.checks import check_number
 from structgen.speculative.learned.nested_layers import NestedNetwork
-from structgen.speculative.learned.weights import replacing
+from structgen.speculative.whole_files import replacing
 
 from .batches import Batch, padded_batch
 from .features import Features
@@ -431,13 +431,8 @@ class Training:
             "validations": [(step, asdict(found)) for step, found in self.validations],
             "about": self._about(),
         }
-        try:
-            with replacing(self.save) as made:
-                torch.save(state, made)
-        except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
-            raise ModelError(
-                f"the state of the training cannot be written to {self.save}: {error}"
-            ) from error
+        with replacing(self.save, "the state of the training") as file:
+            torch.save(state, file)  # subtle: given a name, torch ignores errors of the last bytes.
 
     def _about(self) -> dict[str, Any]:
         """Return what must be the same for a training to go on."""

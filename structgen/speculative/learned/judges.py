@@ -9,8 +9,8 @@ from typing import Any
 from structgen.errors import ModelError, OptionError, VocabularyMismatch
 
 from ..lossy import Judge
+from ..whole_files import replacing
 from .output_layers import output_weight
-from .weights import replacing
 from .wrapped_models import transformers_model
 
 __all__ = ["check_judge", "load_judge", "save_judge"]
@@ -39,12 +39,9 @@ def save_judge(judge: Judge, path: str | Path, vocabulary: str, notes: dict[str,
         "threshold": judge.threshold,
         "notes": notes or {},
     }
-    path = Path(path)
-    try:
-        with replacing(path) as made:
-            made.write_text(json.dumps(about), "utf-8")
-    except (OSError, ValueError) as error:  # ValueError: no file can have this name
-        raise ModelError(f"the judge cannot be written to {path}: {error}") from error
+    content = json.dumps(about).encode()
+    with replacing(Path(path), "the judge") as file:
+        file.write(content)
 
 
 def load_judge(path: str | Path, model: Any) -> Judge:

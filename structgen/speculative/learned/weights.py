@@ -2,16 +2,13 @@
 
 What: a safetensors file. Matrices are int8 with one float32 factor for each row, other tensors float32. The metadata
 are one JSON object: the kind of drafter, its sizes, the vocabulary's fingerprint.
-Invariant: a file is complete or absent: it is written in the same directory and then renamed.
+Invariant: a file is complete or absent, see `whole_files`.
 Cost: reading takes one pass over the file. Weights of 5 million numbers take 5 MB.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,9 +19,10 @@ from numpy.typing import NDArray
 
 from structgen.errors import ModelError, a_kind
 
+from ..whole_files import replacing
 from .number_types import FLOATS, WHOLES
 
-__all__ = ["DraftWeights", "load_weights", "replacing", "save_weights"]
+__all__ = ["DraftWeights", "load_weights", "save_weights"]
 
 _FORMAT = "structgen-draft-1"
 _FACTORS = ".factors"
@@ -75,25 +73,8 @@ def save_weights(weights: DraftWeights, path: str | Path) -> None:
         "notes": weights.notes,
     }
     content = save(stored, metadata={"structgen": json.dumps(about)})
-    path = Path(path)
-    try:
-        with replacing(path) as made, made.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except (OSError, ValueError) as error:  # ValueError: no file can have this name
-        raise ModelError(f"the drafter's weights cannot be written to {path}: {error}") from error
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give a new file in the same directory, which replaces `path` if the block succeeds and is removed otherwise."""
-    made = path.with_name(path.name + ".writing")
-    try:
-        yield made
-        os.replace(made, path)
-    finally:
-        made.unlink(missing_ok=True)
+    with replacing(Path(path), "the drafter's weights") as file:
+        file.write(content)
 
 
 def load_weights(path: str | Path) -> DraftWeights:

@@ -42,8 +42,8 @@ from structgen.speculative.learned.loading import check_tensors  # noqa: E402
 from structgen.speculative.learned.nested_layers import NestedSizes  # noqa: E402
 from structgen.speculative.learned.number_types import WHOLES  # noqa: E402
 from structgen.speculative.learned.prompt_tokens import PromptTokenSizes  # noqa: E402
-from structgen.speculative.learned.weights import replacing  # noqa: E402
 from structgen.speculative.lossy import Judge  # noqa: E402
+from structgen.speculative.whole_files import replacing  # noqa: E402
 from tests.speculative.tiny_sessions import Model  # noqa: E402
 
 from .test_eagle import SIZES, random_weights  # noqa: E402
@@ -321,8 +321,8 @@ def test_files_are_replaced_whole_and_readable(tmp_path: Path) -> None:
 
 
 def _interrupted_at(path: Path) -> None:
-    with replacing(path) as made:
-        made.write_bytes(b"half")
+    with replacing(path, "it") as file:
+        file.write(b"half")
         raise KeyboardInterrupt
 
 
