@@ -117,7 +117,7 @@ def _train(rows: Sequence[Sequence[int]], tokens: JsonTokens, chosen: Any) -> No
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01, betas=(0.9, 0.98))
     spent, step = 0.0, 0
     if state.exists():
-        saved = torch.load(state)
+        saved = torch.load(state, map_location="cpu")
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         spent, step = saved["spent"], saved["step"]

@@ -455,7 +455,8 @@ class Training:
         if self.save is None or not self.save.exists():
             return
         try:
-            state: dict[str, Any] = torch.load(self.save, weights_only=True)
+            # subtle: it may be from a machine with another device; what is loaded moves to this one below.
+            state: dict[str, Any] = torch.load(self.save, map_location="cpu", weights_only=True)
             about = state["about"]
             if about == self._about():
                 self.network.load_state_dict(state["network"])
@@ -463,6 +464,7 @@ class Training:
             best, step, since_best, seconds = (
                 state[name] for name in ("best", "step", "since_best", "seconds")
             )
+            best = best[0], {name: tensor.to(self._device) for name, tensor in best[1].items()}
             validations = [(number, Validation(**found)) for number, found in state["validations"]]
         except Exception as error:
             raise ModelError(

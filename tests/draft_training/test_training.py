@@ -243,6 +243,19 @@ def test_an_interrupted_training_goes_on(tmp_path: Path) -> None:
         train_drafter(model, features, Recipe("eagle", 64, options=short), save=save, resume=True)
 
 
+def test_a_training_goes_on_without_the_device_that_it_was_saved_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, features = repeated(tmp_path)
+    recipe, save = Recipe("eagle", 64, options=dataclasses.replace(OPTIONS, epochs=6)), tmp_path / "state"
+    with monkeypatch.context() as patch:  # a state that says it is from such a device
+        patch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:7")
+        assert_interruption_changes_nothing(model, features, recipe, save, 10)
+    assert b"cuda:7" in save.read_bytes()
+    weights, _ = train_drafter(model, features, recipe, save=save, resume=True)
+    assert all(tensor.device.type == "cpu" for tensor in weights.tensors.values())
+
+
 def test_a_training_starts_from_weights_of_another(tmp_path: Path) -> None:
     model, features = repeated(tmp_path)
     trained, first = train_drafter(model, features, Recipe("eagle", 64, options=OPTIONS))
