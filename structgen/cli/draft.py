@@ -251,7 +251,7 @@ def _size(path: Path) -> str:
 
 def _trim(arguments: argparse.Namespace) -> int:
     with needed("structgen draft", "transformers"):
-        from structgen.draft_training.texts import read_texts
+        from structgen.draft_training.texts import check_vocabulary, read_texts
         from structgen.draft_training.trimming import trimmed
         from structgen.speculative.learned import save_weights
         from structgen.speculative.learned.loading import checked_weights
@@ -259,7 +259,9 @@ def _trim(arguments: argparse.Namespace) -> int:
     if not arguments.texts.is_file():
         raise InputError(f"the texts cannot be read: there is no file {arguments.texts}")
     check_target(arguments.trimmed, arguments.weights, arguments.texts)
-    weights = trimmed(checked_weights(arguments.weights), read_texts(arguments.texts), arguments.vocabulary)
+    given = checked_weights(arguments.weights)
+    check_vocabulary(arguments.texts, given.vocabulary)
+    weights = trimmed(given, read_texts(arguments.texts), arguments.vocabulary)
     save_weights(weights, arguments.trimmed)
     print(f"{arguments.trimmed}: {len(weights.token_ids)} tokens")
     return 0

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import ModelError, OptionError
+from structgen.errors import ModelError, OptionError, VocabularyMismatch
 from structgen.generation import Generation, SamplingOptions, generate_steps
 from structgen.progress import ProgressBar
 from structgen.speculative.whole_files import replacing, unwritable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from structgen.constraints.base import Constraint
     from structgen.protocols import LanguageModel
 
-__all__ = ["Request", "Text", "collect_texts", "read_texts"]
+__all__ = ["Request", "Text", "check_vocabulary", "collect_texts", "read_texts"]
 
 _TEMPERATURES = (0.0, 0.0, 0.7)
 """The temperatures of answers, in turn: most drafts are for likely text."""
@@ -94,6 +94,34 @@ def read_texts(path: Path) -> list[Text]:
             raise ModelError(f"{path}: line {number} has no prompt, or tokens that are not numbers")
         texts.append(text)
     return texts
+
+
+def check_vocabulary(path: Path, vocabulary: str) -> None:
+    """Check that the texts of a file consist of the tokens of a vocabulary.
+
+    Args:
+        path: The file. Its origin is next to it.
+        vocabulary: `Vocabulary.fingerprint`.
+
+    Raises:
+        ModelError: It is not known whose tokens they are: their origin is missing, or cannot be read.
+        VocabularyMismatch: They are those of another tokenizer.
+    """
+    beside = _origin_file(path)
+    try:
+        known = _read_origin(beside)
+    except FileNotFoundError:
+        raise ModelError(
+            f"it is not known which tokenizer the texts of {path} have: there is no file {beside}",
+            hint="Keep it next to the texts. `structgen draft train` with the same directory writes it again.",
+        ) from None
+    if not isinstance(known, dict) or not isinstance(known.get("vocabulary"), str):
+        raise ModelError(f"the origin of the texts does not name their tokenizer: {beside}")
+    if known["vocabulary"] != vocabulary:
+        raise VocabularyMismatch(
+            f"the texts of {path} have another tokenizer: some token is not the same",
+            hint="Use texts that the drafter's model has written.",
+        )
 
 
 def collect_texts(
@@ -194,12 +222,12 @@ def _check_origin(path: Path, origin: dict[str, Any]) -> None:
     try:
         if not path.exists():
             return
-        known = json.loads(beside.read_text("utf-8"))
+        known = _read_origin(beside)
     except FileNotFoundError:
         _write_origin(path, origin)
         return
-    except (OSError, ValueError) as error:
-        raise ModelError(f"the origin of the texts cannot be read: {beside}: {error}") from error
+    except OSError as error:  # of the texts themselves
+        raise ModelError(f"the texts cannot be read: {path}: {error}") from error
     if known != origin:
         before = known if isinstance(known, dict) else {}
         differing = [name for name in sorted({*before, *origin}) if before.get(name) != origin.get(name)]
@@ -208,6 +236,16 @@ def _check_origin(path: Path, origin: dict[str, Any]) -> None:
             f"(different: {', '.join(differing)})",
             hint="Name another directory, or remove the file.",
         )
+
+
+def _read_origin(beside: Path) -> Any:  # noqa: ANN401 — it may be any JSON
+    """Return the content of an origin's file. Raises `FileNotFoundError` if it is missing."""
+    try:
+        return json.loads(beside.read_text("utf-8"))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"the origin of the texts cannot be read: {beside}: {error}") from error
 
 
 def _write_origin(path: Path, origin: dict[str, Any]) -> None:

@@ -21,8 +21,8 @@ from structgen.cli.inputs import InputError, naming_options  # noqa: E402
 from structgen.draft_training import texts  # noqa: E402
 from structgen.draft_training.recipes import Recipe  # noqa: E402
 from structgen.draft_training.training import TrainingOptions  # noqa: E402
-from structgen.errors import ModelError, OptionError  # noqa: E402
-from structgen.speculative.learned import DraftWeights, save_weights  # noqa: E402
+from structgen.errors import ModelError, OptionError, VocabularyMismatch  # noqa: E402
+from structgen.speculative.learned import DraftWeights, load_weights, save_weights  # noqa: E402
 from structgen.speculative.learned.acceptance import AcceptanceHead  # noqa: E402
 from structgen.speculative.learned.heads import HeadSizes, HeadsNetwork  # noqa: E402
 
@@ -195,6 +195,39 @@ def test_prompts_that_cannot_be_used(
     if lines is not None:
         Path("given").write_text("\n".join(map(json.dumps, lines)))
     assert message in refused(WITH_PROMPTS[command], "given", capsys)
+
+
+TRIM = ["draft", "trim", "good", "new", "--texts", "texts", "--vocabulary", "2"]
+
+
+@pytest.mark.parametrize(
+    ("origin", "message"),
+    [
+        ('{"vocabulary": "y"}', "the texts of texts have another tokenizer: some token is not the same"),
+        (None, "it is not known which tokenizer the texts of texts have: there is no file texts.origin.json"),
+        ('{"vocabulary": ', "the origin of the texts cannot be read: texts.origin.json"),
+        ("[" * 100_000, "the origin of the texts cannot be read: texts.origin.json"),
+        ('{"seed": 0}', "does not name their tokenizer: texts.origin.json"),
+        ('["x"]', "does not name their tokenizer: texts.origin.json"),
+        ('{"vocabulary": 5}', "does not name their tokenizer: texts.origin.json"),
+    ],
+)
+def test_texts_that_no_drafter_of_this_tokenizer_can_be_trimmed_by(
+    origin: str | None, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("texts").write_text(texts.Text([1], [2, 3, 3, 1], "x", 0.0).line())
+    if origin is not None:
+        Path("texts.origin.json").write_text(origin)
+    assert message in refused(TRIM, "", capsys)
+    Path("texts.origin.json").write_text('{"vocabulary": "x", "seed": 0}')
+    assert main(TRIM) == 0
+    assert load_weights("new").token_ids.tolist() == [2, 3]
+
+
+def test_texts_of_another_tokenizer_are_the_error_that_other_weights_are(tmp_path: Path) -> None:
+    (tmp_path / "texts.origin.json").write_text('{"vocabulary": "y"}')
+    with pytest.raises(VocabularyMismatch):
+        texts.check_vocabulary(tmp_path / "texts.jsonl", "x")
 
 
 TRAIN = ["draft", "train", "new", "--kind", "medusa", "--quiet"]
