@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,23 +88,35 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         )
         for drafter in drafters
     ]
-    fit = None
+    scaling = None
     if arguments.scaling:
-        fit = _scaling(arguments.weights, [_tokens_per_pass(each) for each in found])
-    print(_json(arguments.weights, found, fit) if arguments.json else _text(arguments.weights, found, fit))
+        scaling = _scaling(arguments.weights, [_tokens_per_pass(each) for each in found])
+    print((_json if arguments.json else _text)(arguments.weights, found, scaling))
     return 0
 
 
-def _scaling(paths: list[Path], values: list[float]) -> ScalingFit:
+@dataclass(frozen=True)
+class _Scaling:
+    fit: ScalingFit
+    last_only: list[Path]
+    """The drafters of which only the tokens of their last training are known."""
+
+
+def _scaling(paths: list[Path], values: list[float]) -> _Scaling:
     """Fit values of drafters over their training data and their sizes."""
     from structgen.draft_training.scaling import Point, fit_scaling
     from structgen.speculative.learned import load_weights
     from structgen.speculative.learned.acceptance import network_tensors
 
-    points, kinds = [], set()
+    points, kinds, last_only = [], set(), []
     for path, value in zip(paths, values, strict=True):
         weights = load_weights(path)
-        tokens = weights.notes.get("tokens")
+        tokens = weights.notes.get("all_tokens")
+        if not isinstance(
+            tokens, int
+        ):  # a file of an earlier version, or one whose training started from such a file
+            tokens = weights.notes.get("tokens")
+            last_only.append(path)
         if not isinstance(tokens, int):
             raise InputError(
                 f"{path} does not contain the number of tokens that the drafter was trained on",
@@ -114,14 +127,14 @@ def _scaling(paths: list[Path], values: list[float]) -> ScalingFit:
         kinds.add(weights.kind)
     if len(kinds) > 1:
         raise InputError(f"a fit compares drafters of one kind, and these are {' and '.join(sorted(kinds))}")
-    return fit_scaling(points)
+    return _Scaling(fit_scaling(points), last_only)
 
 
 def _tokens_per_pass(found: list[Evaluation]) -> float:
     return sum(each.tokens for each in found) / max(1, sum(each.passes for each in found))
 
 
-def _json(paths: list[Path], found: list[list[Evaluation]], fit: ScalingFit | None) -> str:
+def _json(paths: list[Path], found: list[list[Evaluation]], scaling: _Scaling | None) -> str:
     """Return the figures of one drafter as a list; of several as an object, with the fit if there is one."""
     figures = [[_figures(each) for each in kinds] for kinds in found]
     if len(paths) == 1:
@@ -132,7 +145,8 @@ def _json(paths: list[Path], found: list[list[Evaluation]], fit: ScalingFit | No
             for path, kinds, each in zip(paths, found, figures, strict=True)
         ]
     }
-    if fit is not None:
+    if scaling is not None:
+        fit = scaling.fit
         whole["scaling"] = {
             name: None
             if slope is None
@@ -140,18 +154,24 @@ def _json(paths: list[Path], found: list[list[Evaluation]], fit: ScalingFit | No
             for name, slope in (("data", fit.data), ("size", fit.size))
         }
         whole["scaling"]["outlook"] = fit.outlook()
+        whole["scaling"]["last_training_only"] = [str(path) for path in scaling.last_only]
     return json.dumps(whole, indent=2)
 
 
-def _text(paths: list[Path], found: list[list[Evaluation]], fit: ScalingFit | None) -> str:
+def _text(paths: list[Path], found: list[list[Evaluation]], scaling: _Scaling | None) -> str:
     if len(paths) == 1:
         return _table(found[0])
     parts = [
         f"{path}: {_tokens_per_pass(kinds):.2f} tokens per pass\n{_table(kinds)}"
         for path, kinds in zip(paths, found, strict=True)
     ]
-    if fit is not None:
-        parts.append(f"{fit.sentences()}\n{fit.outlook()}")
+    if scaling is not None:
+        parts.append(f"{scaling.fit.sentences()}\n{scaling.fit.outlook()}")
+        if scaling.last_only:
+            parts.append(
+                "These files state the tokens of their last training only. What they learned from before, if anything, "
+                f"is not counted: {', '.join(map(str, scaling.last_only))}"
+            )
     return "\n\n".join(parts)
 
 

@@ -180,12 +180,19 @@ def train_drafter(
         "base": base_of(model),
         "texts": len(features),
         "tokens": len(features.tokens),
+        **_all_tokens(features, recipe.start),
         "minutes": round(training.seconds / 60, 1),
         "validation": [round(share, 4) for share in training.best.right],
     }
     tensors = {name: tensor.float().cpu() for name, tensor in best.items()}
     weights = DraftWeights(recipe.kind, sizes.as_dict(), model.vocabulary.fingerprint, ids, tensors, notes)
     return weights, training
+
+
+def _all_tokens(features: Features, start: DraftWeights | None) -> dict[str, int]:
+    """Return the note of the tokens of all trainings up to this one; nothing if those before are not known."""
+    before = 0 if start is None else start.notes.get("all_tokens")
+    return {"all_tokens": before + len(features.tokens)} if isinstance(before, int) else {}
 
 
 def _tensors(

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from structgen.cli import draft_inputs, generate, main  # noqa: E402
+from structgen.cli.draft_evaluate import _scaling  # noqa: E402
 from structgen.draft_training.texts import Text  # noqa: E402
 from structgen.speculative import Judge  # noqa: E402
 from structgen.speculative.learned import (  # noqa: E402
@@ -176,7 +177,7 @@ def test_a_fit_over_drafters_that_were_trained_on_more_and_more(
             model.vocabulary.fingerprint,
             np.arange(100, 400),
             {"embeddings": torch.randn(2, hidden, generator=torch.Generator().manual_seed(number))},
-            {"tokens": 1000 * 2**number},
+            {"tokens": 5, "all_tokens": 1000 * 2**number},
         )
         files.append(str(tmp_path / f"{number}.safetensors"))
         save_weights(weights, files[-1])
@@ -189,8 +190,16 @@ def test_a_fit_over_drafters_that_were_trained_on_more_and_more(
     assert found["scaling"]["data"][0] == pytest.approx(np.polyfit(range(4), values, 1)[0], abs=2e-3)
     assert found["scaling"]["size"] is None
     assert "16,000 training tokens in place of 8,000" in found["scaling"]["outlook"]
-    assert main([*command, *files[:3]]) == 0
-    assert "each time the training data doubles" in capsys.readouterr().out
+    assert found["scaling"]["last_training_only"] == []
+    earlier = str(tmp_path / "earlier.safetensors")
+    save_weights(replace(load_weights(files[3]), notes={"tokens": 32_000}), earlier)
+    counted = _scaling([Path(each) for each in (*files[:3], earlier)], [1.0] * 4)
+    assert counted.last_only == [Path(earlier)]
+    assert [point.data for point in counted.fit.points] == [1000, 2000, 4000, 32_000]
+    assert main([*command, *files[:3], earlier]) == 0
+    report = capsys.readouterr().out
+    assert "each time the training data doubles" in report and "64,000 training tokens" in report
+    assert report.rstrip().endswith(f"if anything, is not counted: {earlier}")
     assert main([*command, *files[:2]]) == 2
     assert (
         "at least 3 drafters that differ in training data or size, and there are 2" in capsys.readouterr().err

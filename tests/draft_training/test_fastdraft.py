@@ -84,6 +84,27 @@ def test_each_stage_lowers_the_loss_and_starts_from_the_stage_before(tmp_path: P
     assert load_weights(tmp_path / "weights").notes == weights.notes
 
 
+def test_notes_state_all_tokens_that_were_learned_from(tmp_path: Path) -> None:
+    model = model_with()
+    corpora, own = some_corpora(model, tmp_path), own_texts(model, tmp_path)
+    recipe = dataclasses.replace(RECIPE, options=dataclasses.replace(RECIPE.options, epochs=0.1))
+    first, _ = train_drafter(model, own, recipe)
+    started = dataclasses.replace(recipe, start=first)
+    for count in range(3):
+        read = [*(corpus.features for corpus in corpora[:count]), own]
+        learned = sum(len(features.tokens) for features in read)
+        for given, before in ((recipe, 0), (started, len(own.tokens))):
+            weights, _ = train_in_stages(model, corpora[:count], own, given)
+            assert weights.notes["all_tokens"] == before + learned
+            assert weights.notes["tokens"] == len(own.tokens)
+    once_more = dataclasses.replace(recipe, reference=first)  # which only selects what is learned
+    assert train_drafter(model, own, once_more)[0].notes["all_tokens"] == len(own.tokens)
+    for unknown in ({}, {"tokens": 5}, {"all_tokens": None}, {"all_tokens": "5"}):
+        earlier = dataclasses.replace(recipe, start=dataclasses.replace(first, notes=unknown))
+        weights, _ = train_in_stages(model, corpora, own, earlier)
+        assert "all_tokens" not in weights.notes and weights.notes["tokens"] == len(own.tokens)
+
+
 def test_without_a_corpus_it_is_the_training_on_own_texts(tmp_path: Path) -> None:
     model = model_with()
     own = own_texts(model, tmp_path)
