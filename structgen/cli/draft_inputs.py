@@ -258,10 +258,12 @@ def requests_of(model: Any, arguments: argparse.Namespace, first: int = 0) -> It
 
 def outcome(training: Training) -> str:
     """Return in words how well a drafter guesses the texts that were set apart."""
-    last = training.best
+    last, texts = training.best, f"{training.held_out} texts that were set apart"
+    if not last.right:
+        return f"nothing could be measured: the constraints of the {texts} leave no token open"
     return (
-        f"on {training.held_out} texts that were set apart, the first token is right in {last.right[0]:.0%}, and a "
-        f"draft of {len(last.right)} gives {last.tokens_per_pass:.2f} tokens a pass"
+        f"on {texts}, the first token is right at {last.right[0]:.0%} of the positions with a choice, and a draft of "
+        f"{len(last.right)} gives {last.tokens_per_pass:.2f} tokens a pass"
     )
 
 

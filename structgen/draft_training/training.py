@@ -5,7 +5,8 @@ an answer (`outputs`), and compares its distributions with those of the model, w
 A bias, a scale and a bound of the model's logits apply to both, as they do when the drafter is used. The
 distributions cover a sample of the trimmed vocabulary, another one for each step: the tokens of the batch and random
 ones. The output rows are the model's own and do not change, so what is learned holds for all tokens, and a step takes
-half the time. A part of the texts is set apart: the best weights on them are returned.
+half the time. A part of the texts is set apart: the best weights on them are returned. They are measured where the
+drafter learns, at positions whose next token a constraint leaves open.
 Invariant: the result depends on the seed, the texts and the options only (up to the rounding of the machine), unless
 the minutes end first: the learning rate falls with the larger share of steps and minutes. State is saved at each
 validation, and a resumed training goes on from there. Numbers that are not finite end it with an error, and
@@ -104,7 +105,8 @@ class Validation:
 
     loss: float
     right: list[float]
-    """The share of positions at which the first, the first two, ... tokens are all guessed right."""
+    """The share of positions at which the first, the first two, ... tokens are all guessed right, of those at which a
+    constraint leaves the first one open. Empty if there is no such position."""
 
     @property
     def tokens_per_pass(self) -> float:
@@ -291,10 +293,11 @@ class Training:
                 total += float(loss) * hits.shape[1]
                 count += hits.shape[1]
                 right += alive.sum(axis=1)
-        found = Validation(total / max(1, count), (right / max(1, count)).tolist())
+        found = Validation(total / max(1, count), (right / count).tolist() if count else [])
         self.validations.append((self._step, found))
         self._since_best += 1
-        if self._best is None or found.tokens_per_pass > self._best[0]:
+        # Where nothing can be measured, nothing speaks against the last weights.
+        if self._best is None or not count or found.tokens_per_pass > self._best[0]:
             weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
             self._best, self._since_best = (found.tokens_per_pass, weights), 0
 
@@ -308,6 +311,9 @@ class Training:
         if count < 1:
             return loss, np.zeros((steps, 0), dtype=bool)
         positions = self._positions(tokens, answers, count, is_validation=counts)
+        if counts and allowed is not None:
+            is_open = allowed[:, 2 : 2 + count].sum(-1) > 1
+            positions = [each & is_open for each in positions]
         sampled = torch.arange(len(self._rows)) if counts else self._sampled(tokens)
         rows, places = self._rows.select(sampled), torch.full((len(self.embeddings),), -1)
         places[self._drafted[sampled]] = torch.arange(len(sampled))
@@ -359,7 +365,8 @@ class Training:
     ) -> list[torch.Tensor]:
         """Return at which positions each step is compared, ``[texts, count]``.
 
-        These are the positions before a token of the answer. In validations they are the same for each step.
+        These are the positions before a token of the answer. In validations they are the same for each step, and those
+        without a choice of the first token are left out afterwards.
         """
         steps = self.options.steps_ahead
         if is_validation:
@@ -439,6 +446,8 @@ class Training:
         given = {name: value for name, value in asdict(self.options).items() if name not in _MAY_CHANGE}
         if not given["on_policy"]:  # saves of versions without it are as good
             del given["on_policy"]
+        if self.masks is not None and (self.features.constraints != "").any():
+            given["validated"] = "choices"  # earlier versions measured forced tokens, too
         read = hashlib.sha256(self.features.tokens.tobytes() + self.token_ids.tobytes())
         shapes = {name: list(tensor.shape) for name, tensor in self.network.state_dict().items()}
         return {
@@ -473,7 +482,7 @@ class Training:
             ) from error
         if about != self._about():
             raise ModelError(
-                f"{self.save} is the state of a training with other options or other texts",
+                f"{self.save} is the state of a training with other options or other texts, or of another version",
                 hint="Remove it to start again, or name another file for the weights.",
             )
         self._best, self._step, self._since_best = best, step, since_best

@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from structgen.cli.draft_inputs import outcome  # noqa: E402
 from structgen.draft_training import texts as texts_module  # noqa: E402
 from structgen.draft_training.eagle import EagleOptions  # noqa: E402
 from structgen.draft_training.features import compute_features, load_features  # noqa: E402
@@ -378,7 +379,7 @@ def test_masks_are_those_of_the_constraint(tmp_path: Path) -> None:
 
 
 def test_only_choices_under_a_constraint_are_learned(tmp_path: Path) -> None:
-    """Where each token is forced there is nothing to learn, and the guesses are right from the start."""
+    """Where each token is forced there is nothing to learn, and nothing to measure."""
     model = Tiny()
     letters = {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
     answer = [letters[bytes([byte])] for byte in b"abcdefgh"]
@@ -386,7 +387,10 @@ def test_only_choices_under_a_constraint_are_learned(tmp_path: Path) -> None:
     features = compute_features(model, texts, tmp_path, layers_read(model), most_bytes=1 << 20)
     options = dataclasses.replace(OPTIONS, epochs=1, loss="forward-kl")
     _, training = train_drafter(model, features, Recipe("eagle", 64, options=options))
-    assert training.validations[-1][1].right == [1.0, 1.0, 1.0]
+    assert training.best.right == [] and training.best.tokens_per_pass == 1.0
+    assert outcome(training).startswith(
+        "nothing could be measured: the constraints of the 1 texts that were set"
+    )
     gradients = [parameter.grad for parameter in training.network.parameters()]
     assert not any(gradient is not None and gradient.any() for gradient in gradients)
 
@@ -412,6 +416,119 @@ def test_selection_passes_over_forced_positions(tmp_path: Path, monkeypatch: pyt
     for positions, free, selected in chosen:
         assert 0 < free < positions / 2
         assert selected == int(0.4 * free + 0.5)
+
+
+def slow_validation(training: Training) -> tuple[int, list[float]]:
+    """Return the number of positions with a choice in the texts set apart, and how often guesses are right there."""
+    steps, compared, right = training.options.steps_ahead, 0, [0] * training.options.steps_ahead
+    assert training.masks is not None
+    for text in training._apart:
+        batch = training._read([text])
+        tokens, mask = batch.tokens[0].tolist(), training.masks.of(int(text))
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            embedded = training.embeddings[batch.tokens[:, :-1]].to(torch.bfloat16)
+            states = batch.states[:, :-1, training._columns]
+            outputs = training.outputs(training.network, states, embedded, steps)
+            logits = [training._rows(output[0]) for output in outputs]
+        for position in range(len(tokens) - steps - 1):
+            first = position + 2
+            if first < training.features.answers[text] or (mask is not None and mask[first].sum() < 2):
+                continue
+            compared += 1
+            for step in range(steps):
+                scores = [float(each) for each in logits[step][position]]
+                allowed = range(len(scores)) if mask is None else np.flatnonzero(mask[first + step]).tolist()
+                if int(training.token_ids[max(allowed, key=lambda i: scores[i])]) != tokens[first + step]:
+                    break
+                right[step] += 1
+    return compared, [each / compared for each in right]
+
+
+@pytest.mark.parametrize("kind", ["eagle", "medusa", "layers"])
+def test_validations_count_positions_with_a_choice(kind: str, tmp_path: Path) -> None:
+    model, rng = Tiny(), np.random.default_rng(5)
+    letters = {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
+    texts = []
+    for number in range(24):
+        chosen = bytes(rng.choice(list(b"ab"), 6).tolist())
+        written = b"xyz" + chosen[:3] + b"xyxyz" + chosen[3:] + b"zz"
+        source = {"regex": "xyz[ab]{3}xyxyz[ab]{3}zz"} if number % 4 else None
+        texts.append(Text([5, 6], [letters[bytes([byte])] for byte in written], "x", 0.0, source))
+    features = compute_features(model, texts, tmp_path, layers_read(model), most_bytes=1 << 20)
+    options = dataclasses.replace(OPTIONS, epochs=3, held_out=0.4, loss="forward-kl")
+    recipe = Recipe(kind, 64, options=options, exits=(1,))
+    _, training = train_drafter(model, features, recipe)
+    constrained = sum(bool(features.constraints[text]) for text in training._apart)
+    assert 0 < constrained < training.held_out
+    compared, right = slow_validation(training)
+    # Six choices in a text with a constraint, all but the two last tokens in one without.
+    assert compared == 6 * constrained + (len(texts[0].answer) - 2) * (training.held_out - constrained)
+    assert training.validations[-1][1].right == pytest.approx(right)
+    assert 0 < right[0] < 1
+
+
+def test_what_was_forced_does_not_choose_the_best_weights(tmp_path: Path) -> None:
+    """Forced tokens after and before choices change no share of the first guesses."""
+    model = Tiny()
+    letters = {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
+    found = []
+    for number, tail in enumerate((b"", b"xyxyxyxyxyxyxyxy")):
+        rng = np.random.default_rng(1)
+        texts = []
+        for _ in range(12):
+            written = bytes(rng.choice(list(b"ab"), 6).tolist()) + b"xyz" + tail
+            source = {"regex": "[ab]{6}xyz" + tail.decode()}
+            texts.append(Text([5, 6], [letters[bytes([byte])] for byte in written], "x", 0.0, source))
+        folder = tmp_path / str(number)
+        features = compute_features(model, texts, folder, layers_read(model), most_bytes=1 << 20)
+        options = dataclasses.replace(OPTIONS, epochs=0.1, held_out=0.4)
+        _, training = train_drafter(model, features, Recipe("eagle", 64, options=options))
+        _, hits = training._loss(training._read(training._apart), counts=True)
+        assert hits.shape == (3, 6 * training.held_out)
+        found.append(training.best.right)
+    assert found[0] == found[1]
+
+
+def test_without_a_choice_to_measure_the_last_weights_are_returned(tmp_path: Path) -> None:
+    model = Tiny()
+    letters = {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
+    answer = [letters[bytes([byte])] for byte in b"abcdefgh"]
+    forced, free = Text([5, 6, 7], answer, "x", 0.0, {"regex": "abcdefgh"}), Text([5, 6, 7], answer, "x", 0.0)
+    features = compute_features(
+        model, [*[free] * 3, *[forced] * 9], tmp_path, layers_read(model), most_bytes=1 << 20
+    )
+    options = dataclasses.replace(OPTIONS, epochs=4, patience=1, held_out=0.01)
+    for seed in range(8):  # until the text that is set apart is one of the forced ones
+        _, training = train_drafter(
+            model, features, Recipe("eagle", 64, options=dataclasses.replace(options, seed=seed))
+        )
+        if training._apart[0] >= 3:
+            break
+    weights, training = train_drafter(model, features, Recipe("eagle", 64, options=training.options))
+    assert len(training.validations) == 4 and all(found.right == [] for _, found in training.validations)
+    state = training.network.state_dict()
+    assert all(torch.equal(tensor, state[name]) for name, tensor in weights.tensors.items())
+
+
+def test_a_save_that_measured_forced_tokens_is_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its best weights were measured otherwise, and would never be replaced."""
+    model, save = Tiny(), tmp_path / "state"
+    free = compute_features(model, some_texts(), tmp_path / "a", layers_read(model), most_bytes=1 << 20)
+    bound = [dataclasses.replace(text, constraint={"regex": "[^0]*"}) for text in some_texts()]
+    under = compute_features(model, bound, tmp_path / "b", layers_read(model), most_bytes=1 << 20)
+    recipe = Recipe("eagle", 64, options=dataclasses.replace(OPTIONS, epochs=1))
+    for features, is_same in ((free, True), (under, False)):
+        train_drafter(model, features, recipe, save=save)
+        state = torch.load(save, weights_only=True)
+        state["about"]["options"].pop("validated", None)
+        torch.save(state, save)
+        if is_same:
+            train_drafter(model, features, recipe, save=save, resume=True)
+            continue
+        with pytest.raises(ModelError, match="or of another version"):
+            train_drafter(model, features, recipe, save=save, resume=True)
 
 
 def test_a_reference_selects_what_is_learned(tmp_path: Path) -> None:
