@@ -8,9 +8,8 @@
 
 Cost: a pass of that model for every draft token. So drafts stop early, by `most` and by the probability that a token is
 reached at all.
-Source: Leviathan et al. 2023; Xia et al. 2025 (SWIFT); Entezari Zarch et al. 2025 (DEL); Ramakrishnan et al. 2025
-(OmniDraft); Yang et al. 2025 (LongSpec), for the window; SpecMemo (2025), for the bound of memory;
-Chen et al. 2025 (RAPID), for `context`.
+Source: Leviathan et al. 2023; Xia et al. 2025 (SWIFT); Ramakrishnan et al. 2025 (OmniDraft); Yang et al. 2025
+(LongSpec), for the window; SpecMemo (2025), for the bound of memory; Chen et al. 2025 (RAPID), for `context`.
 """
 
 from __future__ import annotations

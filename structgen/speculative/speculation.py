@@ -274,5 +274,6 @@ def _check(speculation: Speculation) -> None:
     if speculation.verifier.drafted != "any" and not tells:
         raise OptionError(
             f"{type(speculation.verifier).__name__} verifies draws from a distribution, and no drafter gives one",
-            hint="TriGrams, LogitNGrams, TokenRecycling, DraftModel and LayerSkip do; Match() takes any draft.",
+            hint="TriGrams, LogitNGrams, TokenRecycling, DraftModel, LayerSkip, DEL and learned drafters do; Match() "
+            "takes any draft.",
         )

@@ -7,14 +7,17 @@ value.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from structgen import speculative
 from structgen.errors import LimitExceeded, OptionError, VocabularyMismatch
 from structgen.generation import SamplingOptions, generate_tokens
 from structgen.generation.random_streams import GumbelNoise
@@ -246,6 +249,30 @@ def test_drafts_of_another_kind_are_refused() -> None:
             generate_tokens(MODEL, [[0]], [Matcher(CONSTRAINT, VOCABULARY)], options, drafting=drafting)
     with pytest.raises(OptionError, match="no drafter gives one"):
         Speculation([ProposesOne()], Rejection())
+
+
+def test_the_drafters_with_distributions_are_listed() -> None:
+    pytest.importorskip("torch")
+    from structgen.speculative import learned
+    from structgen.speculative.learned.learned_drafter import LearnedDrafter
+
+    page = (Path(__file__).parents[2] / "docs" / "speculation.md").read_text("utf-8")
+    (listed,) = re.findall(
+        r"All but `Match` need a drafter with a distribution: (.*?)\. They", page, re.DOTALL
+    )
+    with pytest.raises(OptionError) as found:
+        Speculation([ProposesOne()], Rejection())
+    hint = str(found.value.hint).partition(" do; ")[0]
+    for package in (speculative, learned):
+        for name, drafter in vars(package).items():
+            if not isinstance(drafter, type) or not hasattr(drafter, "start"):
+                continue
+            is_learned = issubclass(drafter, LearnedDrafter)
+            gives = bool(getattr(drafter, "gives_distributions", False))
+            assert gives or not is_learned
+            named = f"`{name}`" in listed, bool(re.search(rf"\b{name}\b", hint))
+            assert named == (gives and not is_learned,) * 2, name
+    assert "all [learned drafters]" in listed and hint.endswith("learned drafters")
 
 
 def test_bad_parts_are_reported() -> None:
