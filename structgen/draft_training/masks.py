@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     from structgen.constraints.base import Constraint
     from structgen.vocabulary import Vocabulary
 
-__all__ = ["TextMasks"]
+__all__ = ["Masks", "TextMasks"]
+
+
+class Masks(Protocol):
+    """The masks of texts, cut to the tokens that may be drafted."""
+
+    def of(self, text: int) -> NDArray[np.bool_] | None:
+        """Return which tokens could stand at each position, ``[tokens of the text, token_ids]``.
+
+        None for a text without a constraint.
+        """
+        ...
 
 
 class TextMasks:

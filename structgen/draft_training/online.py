@@ -1,19 +1,22 @@
 """`OnlineDrafter`: a learned drafter that goes on learning from the texts that it drafts for.
 
 Why: requests change with time, and a drafter that was trained on other texts guesses less of the new ones.
-What: the hidden states of each text are kept when it has ended, within a bound. After every few texts the drafter's
-network is trained on some of them for a few steps, in a thread of its own. The same thread gets the drafter ready with
-the new weights. Texts that start afterwards use them, and no text waits.
+What: the hidden states of each text are kept when it has ended, within a bound; under a constraint also the masks that
+its tokens were drawn with (`ServedMasks`). As in `recipes`, distributions are compared over the tokens that a mask
+allows, and forced tokens are left out. After every few texts the drafter's network is trained on some of them for a few
+steps, in a thread of its own. The same thread gets the drafter ready with the new weights. Texts that start afterwards
+use them, and no text waits.
 Invariant: texts stay the same. If numbers are not finite, the drafter keeps the weights that it had, and stops learning
 with a warning. The buffer never exceeds its bound.
 Limits: a text counts up to its last draft. While `Goodput` pauses the drafter, nothing is learned. Of a long text the
-last 384 tokens are kept. Without a thread, all rows wait while it is trained.
-Cost: the time of the steps and of getting ready, on the machine that serves. Memory: the buffer; the states of up to
-768 tokens of each text that is drawn (`LastStates`); for each weight of the network 16 bytes (float32: the network, two
-numbers of the optimiser, the weights that are used); the output rows of the tokens that are drafted, in bfloat16. For
-the drafter of the embedded model this is 91 MB, the states and the buffer. While it is trained, also the states of the
-buffer once more, gradients and activations. Former weights stay until the texts that use them end. The model's
-embeddings are not copied.
+last 384 tokens are kept. Without a thread, all rows wait while it is trained. Tokens of a constrained text that were
+drawn before the drafter started on it have no mask, and are left out: in a running batch the first one.
+Cost: the time of the steps and of getting ready, on the machine that serves; under a constraint that of `ServedMasks`.
+Memory: the buffer; the states of up to 768 tokens of each text that is drawn (`LastStates`), and their masks; for each
+weight of the network 16 bytes (float32: the network, two numbers of the optimiser, the weights that are used); the
+output rows of the tokens that are drafted, in bfloat16. For the drafter of the embedded model this is 91 MB, the states
+and the buffer. While it is trained, also the states of the buffer once more, gradients and activations. Former weights
+stay until the texts that use them end. The model's embeddings are not copied.
 A buffer contains the tokens of users' texts, and weights learn from them: give each group of users that must not learn
 of each other a drafter of its own.
 Source: Liu et al. 2024 (Online Speculative Decoding).
@@ -47,6 +50,7 @@ from structgen.speculative.per_model import PerModel
 from .features import LONGEST, Features, as_half
 from .last_states import LastStates
 from .recipes import frozen_rows, outputs_of
+from .served_masks import AnswerMasks, ServedMasks
 from .training import Training, TrainingOptions
 
 if TYPE_CHECKING:
@@ -62,10 +66,30 @@ class _Seen:
     tokens: NDArray[np.int32]
     states: NDArray[np.float16]
     prompt: int
+    masks: AnswerMasks | None
+    """Those of the tokens after the prompt; None for a text without a constraint."""
 
     @property
     def size(self) -> int:
-        return self.tokens.nbytes + self.states.nbytes
+        masks = 0 if self.masks is None else self.masks.nbytes
+        return self.tokens.nbytes + self.states.nbytes + masks
+
+
+@dataclass(frozen=True)
+class _SeenMasks:
+    """The masks of texts that have ended, see `masks.Masks`."""
+
+    texts: Sequence[_Seen]
+    drafted: int
+    """The number of tokens that may be drafted."""
+
+    def of(self, text: int) -> NDArray[np.bool_] | None:
+        seen = self.texts[text]
+        if seen.masks is None:
+            return None
+        allowed = np.ones((len(seen.tokens), self.drafted), dtype=bool)
+        allowed[seen.prompt :] = seen.masks.allowed(self.drafted)
+        return allowed
 
 
 class OnlineDrafter:
@@ -85,6 +109,7 @@ class OnlineDrafter:
     """
 
     gives_distributions = True
+    reads_masks = True
 
     def __init__(
         self,
@@ -147,22 +172,29 @@ class OnlineDrafter:
                     self._model = lambda: model
                 self._forget_texts()  # their states are those of another model
         layers = layer_count_of(model)
-        return _OnlineRow(self, row, len(start.prompt), () if layers is None else self.hidden_layers(layers))
+        return _OnlineRow(self, row, start, () if layers is None else self.hidden_layers(layers))
 
-    def add(self, tokens: Sequence[int], states: torch.Tensor, prompt: int) -> None:
+    def add(
+        self, tokens: Sequence[int], states: torch.Tensor, prompt: int, masks: AnswerMasks | None = None
+    ) -> None:
         """Keep a text that has ended; train if it is time.
 
         Args:
             tokens: Its tokens, prompt included, or its last ones.
             states: The hidden states after them, ``[tokens, layers, hidden size]``.
             prompt: The number of these tokens that are the prompt's.
+            masks: The masks of the others; None without a constraint. A text without a choice is not kept.
         """
         # The attention of a training takes memory with the square of a text.
         start = max(0, len(tokens) - LONGEST)
+        if masks is not None:
+            masks = masks.since(max(0, start - prompt))
         tokens, states, prompt = tokens[start:], states[start:], max(0, prompt - start)
         if self._failed or len(tokens) <= prompt + self._options.steps_ahead + 1:
             return
-        seen = _Seen(np.array(tokens, dtype=np.int32), np.array(as_half(states)), prompt)
+        if masks is not None and not masks.has_choice:
+            return
+        seen = _Seen(np.array(tokens, dtype=np.int32), np.array(as_half(states)), prompt, masks)
         if seen.size > self.most_bytes:
             return
         with self._lock:
@@ -197,7 +229,8 @@ class OnlineDrafter:
             if training is None:
                 training = self._started(features, model)
                 self._training.set(model, training)
-            training.learn(features, self.steps)
+            masks = _SeenMasks(texts, len(self.drafter.weights.token_ids))
+            training.learn(features, self.steps, masks)
             _release(training)
             state = training.network.state_dict()
             if not all(torch.isfinite(tensor).all() for tensor in state.values()):
@@ -243,7 +276,7 @@ class OnlineDrafter:
             np.array([text.prompt for text in texts]),
             np.full(count, "served"),
             np.zeros(count),
-            np.full(count, ""),
+            np.full(count, ""),  # their masks are known without a constraint
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -258,19 +291,22 @@ class OnlineDrafter:
 
 
 def _release(training: Training) -> None:
-    """Free what a training needs during its steps only: a copy of the texts' states, and gradients."""
-    read = training.features
+    """Free what a training needs during its steps only: a copy of the texts' states, their masks, and gradients."""
+    read, training.masks = training.features, None
     training.features = replace(read, states=read.states[:0].copy(), tokens=read.tokens[:0].copy())
     training.network.zero_grad()
 
 
 class _OnlineRow(RowDrafter):
-    """The drafter's row, and the last hidden states that it saw."""
+    """The drafter's row, and the last hidden states and masks that it saw."""
 
-    def __init__(self, owner: OnlineDrafter, row: RowDrafter, prompt: int, layers: tuple[int, ...]) -> None:
-        self._owner, self._row, self._prompt = owner, row, prompt
+    def __init__(self, owner: OnlineDrafter, row: RowDrafter, start: Start, layers: tuple[int, ...]) -> None:
+        self._owner, self._row, self._prompt = owner, row, len(start.prompt)
         self.computes, self.predicts_acceptance = row.computes, row.predicts_acceptance
         self._states = LastStates(layers, LONGEST)
+        self._vocabulary_size, self._has_constraint = start.vocabulary.size, start.constraint is not None
+        self._masks: ServedMasks | None = None
+        """None as long as no token was drawn under a constraint."""
 
     @property
     def name(self) -> str:
@@ -300,11 +336,21 @@ class _OnlineRow(RowDrafter):
         self._states.cut(start)
         self._row.observe(tokens, start)
 
+    def on_mask(self, tokens: Sequence[int], allowed: NDArray[np.int64]) -> None:
+        """See `RowDrafter`."""
+        if self._masks is None:
+            ids = self._owner.drafter.weights.token_ids
+            self._masks = ServedMasks(ids, self._vocabulary_size, LONGEST)
+        self._masks.note(tokens, allowed)
+
     def finish(self, tokens: Sequence[int]) -> None:
         """See `RowDrafter`."""
         # The states of the last tokens are not known, since no draft was found after them.
-        kept = self._states.end(tokens)
-        if kept is not None:
+        kept, prompt = self._states.end(tokens), self._prompt
+        if kept is not None and (self._masks is not None or not self._has_constraint):
             first, states = kept
-            self._owner.add(tokens[first : first + len(states)], states, max(0, self._prompt - first))
+            end, masks = first + len(states), None
+            if self._masks is not None:
+                masks = self._masks.end(tokens[prompt:], max(0, first - prompt), max(0, end - prompt))
+            self._owner.add(tokens[first:end], states, max(0, prompt - first), masks)
         self._row.finish(tokens)

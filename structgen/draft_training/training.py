@@ -38,7 +38,7 @@ from structgen.speculative.whole_files import replacing
 from .batches import Batch, padded_batch
 from .features import Features
 from .losses import loss_named
-from .masks import TextMasks
+from .masks import Masks
 from .on_policy import OnPolicy
 from .output_rows import OutputRows
 from .selection import select
@@ -153,7 +153,7 @@ class Training:
     output_rows: OutputRows
     token_ids: NDArray[np.int64]
     options: TrainingOptions = field(default_factory=TrainingOptions)
-    masks: TextMasks | None = None
+    masks: Masks | None = None
     reference: nn.Module | None = None
     save: Path | None = None
     on_policy: OnPolicy | None = None
@@ -229,9 +229,15 @@ class Training:
         assert self._best is not None
         return self._best[1]
 
-    def learn(self, features: Features, steps: int) -> None:
-        """Train for some steps on other texts, all of them, without validations."""
-        self.features, self._texts = features, np.arange(len(features))
+    def learn(self, features: Features, steps: int, masks: Masks | None = None) -> None:
+        """Train for some steps on other texts, all of them, without validations.
+
+        Args:
+            features: The texts.
+            steps: The number of steps.
+            masks: The masks of those that obey a constraint.
+        """
+        self.features, self.masks, self._texts = features, masks, np.arange(len(features))
         batches = self._batches(self._step)
         for step in range(steps):
             self._train(batches[step % len(batches)], 0.0)

@@ -10,6 +10,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from structgen.protocols import EarlyExit, Session, capabilities_of
 
 from .distributions import StepDistribution
@@ -139,6 +142,9 @@ class Drafting(Protocol):
     wants_logits: bool
     """Whether `on_logits` is called."""
 
+    wants_masks: bool
+    """Whether `on_mask` is called."""
+
     replaces_draws: bool
     """Whether `draw` may replace the plain sampler's draw."""
 
@@ -198,6 +204,17 @@ class Drafting(Protocol):
 
     def draw(self, row: Row, node: int, distribution: StepDistribution, uniform: float) -> int | None:
         """Draw the token after a node (or `ROOT`) from `distribution`; None leaves the draw to the plain sampler."""
+        ...
+
+    def on_mask(self, row: Row, allowed: NDArray[np.int64]) -> None:
+        """Called before a token of a row is drawn under a constraint. Not for forced tokens, which need no draw.
+
+        Rows of a running batch call it on the threads that draw, several at a time.
+
+        Args:
+            row: The row.
+            allowed: The tokens that may come next, increasing.
+        """
         ...
 
     def on_token(self, row: Row, node: int, token: int) -> None:

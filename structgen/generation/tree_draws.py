@@ -33,7 +33,10 @@ def draw_along(row: Row, scores: Any, tree: DraftedTokens, drafting: Drafting | 
     while True:
         before = clock()
         allowed = row.allowed()
-        masked = clock()
+        masked = noted = clock()
+        if allowed is not None and drafting is not None and drafting.wants_masks and row.options.speculate:
+            drafting.on_mask(row, allowed)
+            noted = clock()
         held = len(row.tokens)
         choose = None
         if drafting is not None and drafting.replaces_draws and row.options.speculate:
@@ -42,12 +45,12 @@ def draw_along(row: Row, scores: Any, tree: DraftedTokens, drafting: Drafting | 
         row.draw(scores[node + 1], allowed, choose)
         drawn = clock()
         timing.constraint += masked - before
-        timing.drawing += drawn - masked
+        timing.drawing += drawn - noted
         if drafting is not None:
             token = row.tokens[held] if held < len(row.tokens) else row.end_token
             if token is not None:
                 drafting.on_token(row, node, token)
-            timing.drafting += clock() - drawn
+            timing.drafting += noted - masked + clock() - drawn
         if not len(tree):
             return
         before = clock()

@@ -145,6 +145,17 @@ class RowDrafter(Protocol):
         """
         return {}
 
+    def on_mask(self, tokens: Sequence[int], allowed: NDArray[np.int64]) -> None:
+        """Called before a token is drawn under a constraint, if the drafter has ``reads_masks``.
+
+        Not for forced tokens, which need no draw, nor for tokens that are drawn before the drafter starts on the row.
+
+        Args:
+            tokens: The tokens of the text before it, without the prompt. The row may have stepped back.
+            allowed: The tokens that may come next, increasing; read-only.
+        """
+        return
+
     def finish(self, tokens: Sequence[int]) -> None:
         """Called when the row has ended, with all its tokens, prompt included."""
         return
@@ -176,6 +187,8 @@ class Drafter(Protocol):
       `sampled` of different rows, while another one calls `finish`. The rows of a running batch then do not wait for
       one another where a constraint is slow. Otherwise one row at a time finds its draft, and the model waits for it.
       Subclasses do not inherit it: they declare it again;
+    - ``reads_masks = True`` if its row drafters have `RowDrafter.on_mask`. Rows of a running batch call it on several
+      threads at a time, also without ``grows_without_lock``;
     - ``learn(contexts, logits)``, called with the logits of each forward pass (``[contexts, vocabulary.size]``,
       read-only) and with up to `CONTEXT` tokens before each of them.
     """

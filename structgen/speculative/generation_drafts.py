@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structgen.errors import OptionError, StructgenError
 from structgen.generation.distributions import StepDistribution
@@ -32,6 +33,7 @@ from .guarded import (
     SpeculationWarning,
     grows_without_lock,
     hidden_layers_of,
+    reads_masks,
 )
 from .lossy import LossyVerifier, is_lossy
 from .probing import Probing
@@ -107,6 +109,10 @@ class GenerationDrafts:
         self._growth_lock: Any = speculation.lock if needs_lock else nullcontext()
         """Held while a row grows its draft, masks of its constraint included, if its drafters share what may change."""
         self.wants_logits = bool(self._learners)
+        self._mask_readers = [
+            number for number, drafter in enumerate(speculation.drafters) if reads_masks(drafter)
+        ]
+        self.wants_masks = bool(self._mask_readers)
         self.is_lossy = is_lossy(speculation.verifier)
         self._draws_children = speculation.verifier.drafted != "any"
         self.replaces_draws = self._draws_children or self.is_lossy
@@ -273,6 +279,13 @@ class GenerationDrafts:
         known = self._rows.get(row)
         if known is not None:
             known.probed, known.probed_at = Probed(row.read_count, logits), row.retries
+
+    def on_mask(self, row: Row, allowed: NDArray[np.int64]) -> None:
+        """See `Drafting.on_mask`."""
+        known = self._rows.get(row)
+        if known is not None:
+            for number in self._mask_readers:
+                known.drafters[number].on_mask(row.tokens, allowed)
 
     def on_token(self, row: Row, node: int, token: int) -> None:
         """See `Drafting.on_token`."""

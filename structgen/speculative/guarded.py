@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structgen.errors import StructgenError, a_kind
 from structgen.protocols import LanguageModel, layer_count_of
@@ -33,6 +34,7 @@ __all__ = [
     "grows_without_lock",
     "hidden_layers_of",
     "reads_hidden_states",
+    "reads_masks",
     "start_guarded",
 ]
 
@@ -138,6 +140,11 @@ class DrafterRecord:
 def reads_hidden_states(reader: object) -> bool:
     """Return whether a drafter reads hidden states. Some learned ones declare that they read those of no layer."""
     return bool(getattr(reader, "hidden_layers", ()))
+
+
+def reads_masks(drafter: object) -> bool:
+    """Return whether the rows of a drafter have `RowDrafter.on_mask`, as it declares."""
+    return getattr(drafter, "reads_masks", False) is True
 
 
 def hidden_layers_of(readers: Sequence[object], model: LanguageModel) -> tuple[int, ...]:
@@ -250,6 +257,12 @@ class Guarded(RowDrafter):
         """Pass the row's tokens on, also while the drafter rests."""
         self._call("observe", lambda row: row.observe(list(tokens), start))
 
+    def on_mask(self, tokens: Sequence[int], allowed: NDArray[np.int64]) -> None:
+        """Pass the mask on, also while the drafter rests."""
+        read = allowed.view()
+        read.flags.writeable = False  # the token is drawn from the same numbers
+        self._call("on_mask", lambda row: row.on_mask(list(tokens), read))
+
     def finish(self, tokens: Sequence[int]) -> None:
         """See `RowDrafter.finish`."""
         self._call("finish", lambda row: row.finish(tokens))
@@ -257,7 +270,7 @@ class Guarded(RowDrafter):
     def _call(self, method: str, ask: Callable[[Any], Any]) -> Any:
         if getattr(self._row, method, None) is None:
             return None
-        if self.record.resting and method not in ("observe", "finish"):
+        if self.record.resting and method not in ("observe", "on_mask", "finish"):
             return None
         before = time.perf_counter()
         try:

@@ -21,6 +21,7 @@ from structgen.draft_training.recipes import Recipe, train_drafter  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.generation.continuous_batch import ContinuousBatch  # noqa: E402
+from structgen.generation.distributions import allowed_ids  # noqa: E402
 from structgen.generation.drafting import RowStates  # noqa: E402
 from structgen.speculative import (  # noqa: E402
     Fixed,
@@ -153,6 +154,23 @@ def test_states_of_rows_that_step_back_in_a_running_batch(trained: tuple[Tiny, A
     assert sum(row.retries for row in rows) > 0 and batch.counts.accepted > 0
     assert len(online._buffer) >= 4
     check_states(model, online)
+    check_masks(online)
+
+
+def check_masks(online: OnlineDrafter) -> None:
+    """Compare the masks in the buffer with those of a matcher that reads the texts again; prompts have three tokens."""
+    choices, constrained = 0, [text for text in online._buffer if text.masks is not None]
+    for text in constrained:
+        matcher = NaiveMatcher([b"ab", b"abc", b"ba"], NAIVE, DEAD)
+        assert text.masks is not None
+        ids = online.drafter.weights.token_ids
+        for number, row in enumerate(text.masks.allowed(len(ids))):
+            wanted = set(allowed_ids(matcher.mask(), NAIVE.size).tolist())
+            is_known = number > 0 and len(wanted) > 1  # the first token is drawn before the drafter starts
+            assert set(ids[row].tolist()) == (wanted & set(ids.tolist()) if is_known else set())
+            assert matcher.advance(int(text.tokens[3 + number]))
+            choices += is_known
+    assert choices > 0 and len(constrained) < len(online._buffer)
 
 
 @pytest.mark.parametrize("count", [20, LONGEST + 20])
