@@ -42,6 +42,7 @@ def add_evaluate(actions: Any) -> None:
     add_model(parser)
     add_requests(parser)
     add("--requests", type=int, default=24, help="how many requests (24)")
+    add("--any-base", action="store_true", help="use folders that name another model than this one, too")
     add("--alone", action="store_true", help="without the default drafters")
     add("--judge", type=Path, help="accept tokens by a judge (train-judge): texts are no longer the same")
     add("--temperature", type=float, default=0.0, help="of the answers (0: greedy)")
@@ -71,7 +72,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         _scaling(arguments.weights, [1.0] * len(arguments.weights))  # before anything is measured
     check_files(drafters=arguments.weights, judge=arguments.judge, prompts=arguments.prompts)
     model = model_of(arguments)
-    drafters = [load_drafter(path, model) for path in arguments.weights]
+    drafters = [load_drafter(path, model, any_base=arguments.any_base) for path in arguments.weights]
     judge = None if arguments.judge is None else load_judge(arguments.judge, model)
     asked = list(itertools.islice(requests_of(model, arguments), arguments.requests))
     if not asked:

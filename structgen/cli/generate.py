@@ -98,6 +98,9 @@ def add_command(commands: Commands) -> None:
         metavar="FILE",
         help="a learned drafter, which makes the same text faster: structgen draft, or a folder of Medusa or EAGLE",
     )
+    group.add_argument(
+        "--any-base", action="store_true", help="use the folder although it names another model than this one"
+    )
     parser.set_defaults(run=run)
 
 
@@ -127,11 +130,13 @@ def run(arguments: argparse.Namespace) -> int:
         prompt = [{"role": role, "content": text} for role, text in messages]
     if arguments.drafter is not None and arguments.speculate is False:
         raise InputError("--drafter and --no-speculate cannot be given together")
+    if arguments.any_base and arguments.drafter is None:
+        raise InputError("--any-base has no effect without a drafter", hint="Add --drafter FOLDER.")
     if arguments.drafter is not None:
         check_drafter(arguments.drafter)
     model = load_model(arguments.model)
     if arguments.drafter is not None:
-        options["speculate"] = _with_drafter(model, arguments.drafter)
+        options["speculate"] = _with_drafter(model, arguments.drafter, any_base=arguments.any_base)
     result = _draw(model, prompt, kind, arguments.describe, options, show=arguments.stream)
     if arguments.details:
         json.dump(_details(result), sys.stdout, indent=2, ensure_ascii=False)
@@ -146,12 +151,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _with_drafter(model: HuggingFaceModel, path: str) -> Speculation:
+def _with_drafter(model: HuggingFaceModel, path: str, *, any_base: bool) -> Speculation:
     """Return the default drafters and the one of a file or folder."""
     with needed("--drafter", "transformers"):
         from structgen.speculative.learned import speculation_with
 
-    return speculation_with(path, model)
+    return speculation_with(path, model, any_base=any_base)
 
 
 def _draw(

@@ -148,6 +148,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a learned drafter, which makes the same answers faster: structgen draft, or a folder of Medusa or EAGLE",
     )
     parser.add_argument(
+        "--any-base",
+        action="store_true",
+        help="use that folder although it names another model than this one",
+    )
+    parser.add_argument(
         "--learn", action="store_true", help="let the drafter learn from the answers of all users, in memory"
     )
     parser.add_argument(
@@ -249,6 +254,8 @@ def _settings(arguments: argparse.Namespace) -> ServerSettings:
     chosen["cors_origins"] = tuple(origin.rstrip("/") for origin in origins if origin)
     if arguments.learn and arguments.drafter is None:
         raise InputError("--learn needs a drafter that learns", hint="Add --drafter FILE.")
+    if arguments.any_base and arguments.drafter is None:
+        raise InputError("--any-base has no effect without a drafter", hint="Add --drafter FOLDER.")
     if arguments.drafter is not None and arguments.no_speculation:
         raise InputError("--drafter and --no-speculation cannot be given together")
     chosen |= {
@@ -257,6 +264,7 @@ def _settings(arguments: argparse.Namespace) -> ServerSettings:
         "close_within_budget": arguments.close_within_budget,
         "speculate": not arguments.no_speculation,
         "drafter": arguments.drafter,
+        "drafter_any_base": arguments.any_base,
         "drafter_learns": arguments.learn,
     }
     if arguments.tool_format is not None:

@@ -325,7 +325,9 @@ def _speculation(model: Any, settings: ServerSettings) -> Speculation:
     from structgen.speculative.learned import speculation_with
 
     # A file for another model ends the server before it serves.
-    speculation = speculation_with(settings.drafter, model, in_batches=True)
+    speculation = speculation_with(
+        settings.drafter, model, in_batches=True, any_base=settings.drafter_any_base
+    )
     if not settings.drafter_learns:
         return speculation
     from structgen.draft_training.online import OnlineDrafter

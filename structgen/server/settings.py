@@ -63,6 +63,8 @@ class ServerSettings:
     """Whether the batch reads draft tokens (`structgen.Speculation`) where that makes answers faster."""
     drafter: str | None = None
     """The file of a learned drafter (`structgen draft train`) that drafts in addition to the others."""
+    drafter_any_base: bool = False
+    """Whether that drafter may be one of another project whose config names another model (`load_drafter`)."""
     drafter_learns: bool = False
     """Whether that drafter goes on learning from the texts of all users, in memory (`OnlineDrafter`)."""
     prefix_bytes: int = 256 << 20

@@ -16,6 +16,9 @@ pytest.importorskip("transformers")
 from structgen.cli import draft_inputs, generate, main  # noqa: E402
 from structgen.cli.draft_evaluate import _scaling  # noqa: E402
 from structgen.draft_training.texts import Text  # noqa: E402
+from structgen.errors import ModelError  # noqa: E402
+from structgen.server.model_thread import _speculation  # noqa: E402
+from structgen.server.settings import ServerSettings  # noqa: E402
 from structgen.speculative import Judge  # noqa: E402
 from structgen.speculative.learned import (  # noqa: E402
     DraftWeights,
@@ -262,6 +265,26 @@ def test_generate_and_evaluate_with_drafters_of_other_projects(
     error = capsys.readouterr().err
     assert "hidden states of 4096 numbers" in error
     assert str(tmp_path / "eagle" / "config.json") in error
+
+
+def test_a_drafter_that_names_another_model(
+    model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = checkpoints_in(tmp_path, model)[1]
+    config = {"num_attention_heads": 9, "base_model_name_or_path": "acme/base"}
+    (folder / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr(model.model.config, "name_or_path", "acme/other")
+    prompts = prompts_in(tmp_path, PROMPTS[:1])
+    evaluate = ["draft", "evaluate", str(folder), "--prompts", prompts, "--alone", "--quiet"]
+    for command in (["generate", "x", "--max-tokens", "4", "--drafter", str(folder)], evaluate):
+        assert main(command) == 2
+        error = capsys.readouterr().err
+        assert "was trained for acme/base, and this model is acme/other" in error and "--any-base" in error
+        assert main([*command, "--any-base"]) == 0
+    settings = ServerSettings(model_name="m", drafter=str(folder))
+    with pytest.raises(ModelError, match="was trained for acme/base"):
+        _speculation(model, settings)
+    assert _speculation(model, replace(settings, drafter_any_base=True))
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,17 @@ def test_checkpoints_of_other_projects_are_not_trained(
     assert "empty is a folder" in refused(COMMANDS[command], "empty", capsys)
 
 
+@pytest.mark.parametrize("command", [["generate", "x"], ["serve", "--port", "0"]])
+def test_any_base_needs_a_drafter(
+    folder: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    if command[0] == "serve":
+        pytest.importorskip("fastapi")
+        pytest.importorskip("uvicorn")
+    assert main([*command, "--any-base"]) == 2
+    assert "--any-base has no effect without a drafter" in capsys.readouterr().err
+
+
 def test_a_server_names_a_drafter_that_does_not_draft_in_batches(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

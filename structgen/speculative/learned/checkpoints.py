@@ -35,12 +35,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from structgen.errors import ModelError, VocabularyMismatch
+from structgen.errors import ModelError
 from structgen.protocols import layer_count_of
-from structgen.vocabulary import Vocabulary
 
 from .checkpoint_eagle import check_layer, read_eagle, read_eagle3
 from .checkpoint_files import WEIGHT_FILES, Checkpoint, Target
+from .checkpoint_model import check_base, check_config, check_tokenizer
 from .heads import MOST_BLOCKS, MOST_HEADS, HeadSizes, Medusa
 from .learned_drafter import LearnedDrafter
 from .output_layers import output_weight
@@ -94,7 +94,9 @@ def check_checkpoint(path: str | Path) -> None:
         check_layer(checkpoint)
 
 
-def load_checkpoint(path: str | Path, model: Any, **options: Any) -> LearnedDrafter[Any]:
+def load_checkpoint(
+    path: str | Path, model: Any, *, any_base: bool = False, **options: Any
+) -> LearnedDrafter[Any]:
     """Return the drafter of a checkpoint of Medusa, EAGLE or `speculators`.
 
     Hidden states: Medusa and EAGLE-1/-2 read those after the model's final norm, EAGLE-3 the outputs of three layers
@@ -103,12 +105,15 @@ def load_checkpoint(path: str | Path, model: Any, **options: Any) -> LearnedDraf
     Args:
         path: Its folder, or the file of its tensors. `config.json` is in the same folder.
         model: The model that it drafts for, with a model of `transformers`.
+        any_base: Whether to load a drafter although its config names another model than this one. By default the last
+            parts of both names are compared, without case, unless the model is of a path or has no name.
         options: Options of the drafter, such as ``most`` and ``width``.
 
     Raises:
         ModelError: A file is missing or not complete; its format or architecture is not known; or it is for a model
-            with other sizes. The message names the file, and the tensor with the shapes.
+            with other sizes or another name. The message names the file, and the tensor with the shapes.
         VocabularyMismatch: The folder has a tokenizer with another token.
+        VocabularyError: The folder has a tokenizer that cannot be read.
     """
     whole = transformers_model(model)
     layers = layer_count_of(model)
@@ -117,8 +122,11 @@ def load_checkpoint(path: str | Path, model: Any, **options: Any) -> LearnedDraf
     embeddings = whole.get_input_embeddings().weight.detach()
     target = Target(embeddings, output_weight(whole), layers, model.vocabulary)
     checkpoint = Checkpoint(Path(path))
-    _check_config(checkpoint, target, getattr(whole.config, "architectures", None))
-    _check_tokenizer(checkpoint, target)
+    check_config(checkpoint, target, getattr(whole.config, "architectures", None))
+    _check_known_options(checkpoint)
+    if not any_base:
+        check_base(checkpoint, whole)
+    check_tokenizer(checkpoint, target)
     reader = _reader(checkpoint)
     drafter, sizes, ids, tensors = reader(checkpoint, target)
     checkpoint.finish(_OF_NO_USE)
@@ -153,51 +161,11 @@ def _reader(checkpoint: Checkpoint) -> _Reader:
     )
 
 
-def _check_config(checkpoint: Checkpoint, target: Target, architectures: list[str] | None) -> None:
-    """Raise an error if the config states sizes or a base model that are not the model's."""
-    for key, value, what in (
-        ("hidden_size", target.hidden, "hidden states of {} numbers; this model's have {}"),
-        ("target_hidden_size", target.hidden, "hidden states of {} numbers; this model's have {}"),
-        ("vocab_size", target.tokens, "a vocabulary of {} tokens; this model's has {}"),
-    ):
-        found = checkpoint.whole(key, value)
-        if found != value:
-            raise ModelError(
-                f"{checkpoint.config_file}: the drafter is for {what.format(found, value)} ({key})",
-                hint=checkpoint.hint(),
-            )
-    wanted = checkpoint.verifier.get("architectures")
-    if isinstance(wanted, list) and wanted and architectures and not any(e in architectures for e in wanted):
-        raise ModelError(
-            f"{checkpoint.config_file}: the drafter is for a model of the architecture {wanted[0]!s:.60}; this one "
-            f"is of {architectures[0]}",
-            hint=checkpoint.hint(),
-        )
-    _check_known_options(checkpoint)
-
-
 def _check_known_options(checkpoint: Checkpoint) -> None:
     """Raise an error if the config states an option that drafters of this package do not have."""
     for key in _UNKNOWN_OPTIONS:
         if checkpoint.config.get(key):
             raise ModelError(f"{checkpoint.config_file}: drafters with {key} cannot be read")
-
-
-def _check_tokenizer(checkpoint: Checkpoint, target: Target) -> None:
-    """Raise an error if the folder has a tokenizer in which some token differs from the model's."""
-    file = checkpoint.file.parent / "tokenizer.json"
-    if not file.exists():
-        return
-    own, models = Vocabulary.from_tokenizer(file, eos_ids=target.vocabulary.eos_ids), target.vocabulary
-    for token in range(max(len(own), len(models))):
-        first = own.token_bytes(token) if token < len(own) else None
-        second = models.token_bytes(token) if token < len(models) else None
-        if first != second:
-            raise VocabularyMismatch(
-                f"{file}: the drafter's tokenizer is not the model's: token {token} is {first!r:.60}, and "
-                f"{second!r:.60} in the model",
-                hint=checkpoint.hint(),
-            )
 
 
 def _medusa(checkpoint: Checkpoint, target: Target) -> _Read:

@@ -34,12 +34,16 @@ _KINDS: dict[str, type[LearnedDrafter[Any]]] = {
 }
 
 
-def load_drafter(path: str | Path, model: Any = None, **options: Any) -> LearnedDrafter[Any]:
+def load_drafter(
+    path: str | Path, model: Any = None, *, any_base: bool = False, **options: Any
+) -> LearnedDrafter[Any]:
     """Return the drafter of a file that `structgen draft train` wrote, or of a checkpoint of another project.
 
     Args:
         path: The file. For a checkpoint of Medusa, EAGLE or `speculators`: its folder, see `load_checkpoint`.
         model: The model that it drafts for. Only checkpoints need it.
+        any_base: Whether to load a checkpoint although it names another model, see `load_checkpoint`. Other files name
+            none.
         options: Options of the drafter, such as ``most`` and ``width``. A file with an acceptance head
             (`structgen draft train-acceptance`) gives a drafter with it, unless ``acceptance=None`` leaves it out.
 
@@ -48,6 +52,7 @@ def load_drafter(path: str | Path, model: Any = None, **options: Any) -> Learned
             the model.
         OptionError: The drafter has no such option.
         VocabularyMismatch: The checkpoint has another tokenizer.
+        VocabularyError: The checkpoint has a tokenizer that cannot be read.
     """
     if is_checkpoint(path):
         if model is None:
@@ -55,7 +60,7 @@ def load_drafter(path: str | Path, model: Any = None, **options: Any) -> Learned
                 f"{path} is a checkpoint of another project, which is read for one model",
                 hint="Give the model: load_drafter(path, model).",
             )
-        return load_checkpoint(path, model, **options)
+        return load_checkpoint(path, model, any_base=any_base, **options)
     return drafter_of(_known_weights(path), **options)
 
 
@@ -144,20 +149,24 @@ def check_tensors(weights: DraftWeights) -> None:
     network_of(drafter.new_network, network_tensors(weights), "the drafter's weights")
 
 
-def speculation_with(path: str | Path, model: Any, *, in_batches: bool = False) -> Speculation:
+def speculation_with(
+    path: str | Path, model: Any, *, in_batches: bool = False, any_base: bool = False
+) -> Speculation:
     """Return a `Speculation` with the default drafters and the one of a file, which is checked against the model.
 
     Args:
         path: The file or the folder, see `load_drafter`.
         model: The model.
         in_batches: Whether rows of a running batch will use it.
+        any_base: See `load_drafter`.
 
     Raises:
         ModelError: The drafter cannot be read, or is not for the model.
         OptionError: It does not draft in running batches.
         VocabularyMismatch: It was trained with another tokenizer.
+        VocabularyError: A checkpoint has a tokenizer that cannot be read.
     """
-    drafter = load_drafter(path, model)
+    drafter = load_drafter(path, model, any_base=any_base)
     _check_batches(path, type(drafter), in_batches=in_batches)
     drafter.prepare(model)
     return Speculation([*Speculation().drafters, drafter], branching=False if in_batches else None)
