@@ -18,6 +18,7 @@ from .recycling import LogitNGrams, SuffixStore, TokenRecycling, TriGrams
 from .sampled import Sampled
 from .speculation import Speculation
 from .trees import DraftTree
+from .trimmed_vocabulary import frequent_tokens
 from .verifiers import GreedyTransport, KSeq, Match, Outcome, Recursive, Rejection, Verifier
 
 __all__ = [
@@ -55,5 +56,6 @@ __all__ = [
     "TypicalAcceptance",
     "Verifier",
     "default_drafters",
+    "frequent_tokens",
     "speculation_of",
 ]

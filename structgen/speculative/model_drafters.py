@@ -6,10 +6,13 @@
     LayerSkip    the target without some layers. Which ones is optimised on the way: now and then another choice reads
                  the last tokens, and replaces the current one if it would have predicted more of them
 
+With `token_ids` both score only some tokens at each draft token, such as the frequent ones (`trimmed_vocabulary`).
+
 Cost: a pass of that model for every draft token. So drafts stop early, by `most` and by the probability that a token is
 reached at all.
 Source: Leviathan et al. 2023; Xia et al. 2025 (SWIFT); Ramakrishnan et al. 2025 (OmniDraft); Yang et al. 2025
-(LongSpec), for the window; SpecMemo (2025), for the bound of memory; Chen et al. 2025 (RAPID), for `context`.
+(LongSpec), for the window; SpecMemo (2025), for the bound of memory; Chen et al. 2025 (RAPID), for `context`; Goel et
+al. 2025 (VocabTrim), for `token_ids`.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structgen.errors import ModelError, OptionError, VocabularyMismatch, a_kind
 from structgen.generation.distributions import log_sum_exp
@@ -33,6 +36,7 @@ from .draft_session import DraftSession, held_tokens
 from .drafters import Context, Proposal, RowDrafter, SilentRow, Start
 from .per_model import PerModel
 from .recycling import most_probable
+from .trimmed_vocabulary import MIN_TEMPERATURE, TrimmedVocabulary, checked_token_ids
 from .vocabulary_map import VocabularyMap
 
 __all__ = ["DraftModel", "LayerSkip"]
@@ -40,8 +44,6 @@ __all__ = ["DraftModel", "LayerSkip"]
 Array = NDArray[Any]
 _LEARNED_TOKENS = 16
 """The number of tokens from which a map between vocabularies learns at a time."""
-_MIN_TEMPERATURE = 0.05
-"""The lowest temperature of a drafter's distribution: a greedy draft needs one, too."""
 
 
 class DraftModel:
@@ -59,6 +61,13 @@ class DraftModel:
         context: The largest number of tokens of the prompt that it reads: the first ones, the last ones, and the chunks
             between them that match the last ones best (RAPID, `short_prompts`). None for the whole prompt. With
             it the passes of a draft model take no longer after a longer prompt, even of one as large as the target.
+        token_ids: The tokens of the draft model that it may propose, as `frequent_tokens` finds them in calibration
+            text (VocabTrim); None for all. Only their rows of its output layer are computed, so the draft model must be
+            one of `transformers`. Where the constraint allows none of them, the draft ends. With another vocabulary
+            than the target's, the drafted text consists of these tokens.
+
+    Raises:
+        ModelError: Rows of the draft model's output layer cannot be taken, or it does not have one of `token_ids`.
     """
 
     gives_distributions = True
@@ -73,6 +82,7 @@ class DraftModel:
         window: int | None = None,
         most_bytes: int | None = None,
         context: int | None = None,
+        token_ids: ArrayLike | None = None,
     ) -> None:
         if not is_language_model(model):
             raise OptionError(
@@ -88,6 +98,8 @@ class DraftModel:
             check_whole("context", context, low=16, high=1_000_000)
         self.context = context
         self.most, self.least, self.width, self.window = most, least, width, window
+        self.token_ids = checked_token_ids(token_ids)
+        self._drafting = model if self.token_ids is None else _trimmed_model(model, self.token_ids)
         self.most_rows = None if most_bytes is None else self._rows_in(most_bytes)
         """The largest number of rows that draft with it at a time; None for no bound."""
         self._rows: weakref.WeakSet[DraftSession] = weakref.WeakSet()
@@ -99,7 +111,8 @@ class DraftModel:
         if self.most_rows is not None and len(self._rows) >= self.most_rows:
             return SilentRow()
         if self._shares(start.vocabulary):
-            return _SameRow(self._session(start.prompt), start, self.most, self.least, self.width)
+            session = self._session(start.prompt)
+            return _SameRow(session, start, self.most, self.least, self.width, self.token_ids)
         if not start.vocabulary.encode("a") or not self.model.vocabulary.encode("a"):
             raise VocabularyMismatch(
                 "the draft model has another vocabulary than the model, and there is no tokenizer to translate",
@@ -107,7 +120,8 @@ class DraftModel:
             )
         text = _whole_characters(bytes(start.vocabulary.decode(start.prompt)))
         prompt = (self.model.vocabulary.encode(text) if self.context is not None else None) or []
-        row = _OtherRow(self._session(prompt), start, self.most, self.least, self._map(start.vocabulary))
+        known = self._map(start.vocabulary)
+        row = _OtherRow(self._session(prompt), start, self.most, self.least, known, self.token_ids)
         row.begin_with(prompt)
         return row
 
@@ -118,7 +132,7 @@ class DraftModel:
         return self._maps[name]
 
     def _session(self, prompt: Sequence[int]) -> DraftSession:
-        session = DraftSession(self.model, self.window)
+        session = DraftSession(self._drafting, self.window)
         if self.context is not None and len(prompt) > self.context:
             session.shorten(prompt, self.context)
         self._rows.add(session)
@@ -143,17 +157,34 @@ class DraftModel:
         return self._shared[name]
 
 
+def _trimmed_model(model: Any, token_ids: NDArray[np.int64]) -> Any:
+    from .trimmed_models import TrimmedModel  # it loads torch
+
+    return TrimmedModel(model, token_ids)
+
+
 def _check_reach(most: int, least: float) -> None:
     check_whole("most", most)
     check_number("least", least)
 
 
 class _SameRow(RowDrafter):
-    def __init__(self, session: DraftSession, start: Start, most: int, least: float, width: int) -> None:
+    def __init__(
+        self,
+        session: DraftSession,
+        start: Start,
+        most: int,
+        least: float,
+        width: int,
+        token_ids: NDArray[np.int64] | None = None,
+    ) -> None:
         self._drafts = session
         self._size, self._known = start.vocabulary.size, session.model.vocabulary.size
         self._most, self._least, self._width = most, least, width
-        self._temperature = max(start.temperature, _MIN_TEMPERATURE)
+        self._temperature = max(start.temperature, MIN_TEMPERATURE)
+        self._trimmed: TrimmedVocabulary | None = None
+        if token_ids is not None:  # the draft model may pad its vocabulary further than the target
+            self._trimmed = TrimmedVocabulary(token_ids[token_ids < self._size], self._size)
 
     def propose(self, context: Context) -> Iterable[Proposal]:
         logits = self._logits(context)
@@ -161,9 +192,11 @@ class _SameRow(RowDrafter):
             return ()
         best = most_probable(logits, self._width)
         chances = np.exp(logits[best] - log_sum_exp(logits))
+        tokens = best if self._trimmed is None else self._trimmed.token_ids[best]
         return [
             Proposal((int(token),), f"draft {rank}, {int(chance * 5)}", float(chance))
-            for rank, (token, chance) in enumerate(zip(best, chances, strict=True))
+            for rank, (token, chance) in enumerate(zip(tokens, chances, strict=True))
+            if chance > 0 or self._trimmed is None  # what the mask forbids has no chance
         ]
 
     def distribution(self, context: Context) -> Array | None:
@@ -171,6 +204,8 @@ class _SameRow(RowDrafter):
         logits = self._logits(context)
         if logits is None:
             return None
+        if self._trimmed is not None:
+            return self._trimmed.distribution(logits, self._temperature)
         scaled = logits.astype(np.float64) / self._temperature
         distribution: Array = np.exp(scaled - scaled.max())
         return distribution
@@ -179,11 +214,15 @@ class _SameRow(RowDrafter):
         """Do nothing: the context has all tokens."""
 
     def _logits(self, context: Context) -> Array | None:
+        """Return logits of all tokens, or those of a trimmed vocabulary under the mask; None to end the draft."""
         if context.drafted >= self._most or context.reach < self._least:
             return None
         if self._known < self._size and max(context.tokens, default=0) >= self._known:
             return None  # the prompt contains a token that only pads the longer vocabulary
         logits = self._drafts.logits(context.tokens)
+        if logits is not None and self._trimmed is not None:
+            count = len(self._trimmed.token_ids)
+            return self._trimmed.masked(logits[:count], context) if count else None
         if logits is None or len(logits) == self._size:
             return logits
         padded: Array = np.full(self._size, -np.inf, logits.dtype)
@@ -207,13 +246,22 @@ def _are_the_same(first: Vocabulary, second: Vocabulary) -> bool:
 
 class _OtherRow(RowDrafter):
     def __init__(
-        self, session: DraftSession, start: Start, most: int, least: float, known: VocabularyMap
+        self,
+        session: DraftSession,
+        start: Start,
+        most: int,
+        least: float,
+        known: VocabularyMap,
+        token_ids: NDArray[np.int64] | None = None,
     ) -> None:
         self._drafts = session
         self._model = session.model
         self._vocabulary = start.vocabulary
         self._most, self._least, self._map = most, least, known
-        self._temperature = max(start.temperature, _MIN_TEMPERATURE)
+        self._temperature = max(start.temperature, MIN_TEMPERATURE)
+        self._trimmed: TrimmedVocabulary | None = None
+        if token_ids is not None:
+            self._trimmed = TrimmedVocabulary(token_ids, self._model.vocabulary.size)
         self._learned = 0
         """The number of the row's tokens from which the map has learned."""
         self._tokens: list[int] = []
@@ -231,7 +279,7 @@ class _OtherRow(RowDrafter):
         drafted: list[int] = []
         ends = set(self._model.vocabulary.eos_ids)
         while len(drafted) < self._most:
-            logits = self._drafts.logits([*self._tokens, *drafted])
+            logits = self._logits([*self._tokens, *drafted])
             if logits is None or (token := int(logits.argmax())) in ends:
                 break
             drafted.append(token)
@@ -247,7 +295,7 @@ class _OtherRow(RowDrafter):
             return None
 
         def draft_distribution(after: Sequence[int]) -> Array | None:
-            logits = self._drafts.logits([*self._tokens, *after])
+            logits = self._logits([*self._tokens, *after])
             if logits is None:
                 return None
             scaled = logits[: self._model.vocabulary.size].astype(np.float64) / self._temperature
@@ -265,6 +313,11 @@ class _OtherRow(RowDrafter):
     def finish(self, tokens: Sequence[int]) -> None:
         """Learn from the rest of the text."""
         self._learn(tokens)
+
+    def _logits(self, tokens: Sequence[int]) -> Array | None:
+        """Return the draft model's logits of all of its tokens; minus infinity outside of a trimmed vocabulary."""
+        logits = self._drafts.logits(tokens)
+        return logits if logits is None or self._trimmed is None else self._trimmed.expanded(logits)
 
     def _learn(self, tokens: Sequence[int]) -> None:
         new, self._learned = tokens[self._learned :], len(tokens)
@@ -317,12 +370,26 @@ class LayerSkip:
         least: The probability that a node must have for the draft to go on from it.
         refresh: The number of tokens after which another choice of layers is tried; None for never.
         seed: The seed of these choices.
+        token_ids: The tokens that it may propose, as `frequent_tokens` finds them in calibration text (VocabTrim); None
+            for all. Only their rows of the output layer are computed. Where the constraint allows none of them, the
+            draft ends.
+
+    Raises:
+        ModelError: Rows of the model's output layer cannot be taken, or it does not have one of `token_ids` (when a
+            text starts).
     """
 
     gives_distributions = True
 
     def __init__(
-        self, keep: float = 0.5, *, most: int = 6, least: float = 0.4, refresh: int | None = 24, seed: int = 0
+        self,
+        keep: float = 0.5,
+        *,
+        most: int = 6,
+        least: float = 0.4,
+        refresh: int | None = 24,
+        seed: int = 0,
+        token_ids: ArrayLike | None = None,
     ) -> None:
         if not isinstance(keep, int | float) or not 0 < keep < 1:
             raise OptionError(f"keep is {keep!r:.40}; it must be above 0 and below 1")
@@ -330,6 +397,7 @@ class LayerSkip:
         if refresh is not None:
             check_whole("refresh", refresh, high=1_000_000)
         self.keep, self.most, self.least, self.refresh = float(keep), most, least, refresh
+        self.token_ids = checked_token_ids(token_ids)
         self.layers: list[int] = []
         """The layers that run, of the model that was used last."""
         self._random = np.random.default_rng(seed)
@@ -344,7 +412,8 @@ class LayerSkip:
             kept = max(1, min(round(self.keep * count), count - 1))
             # The first and the last layers matter most; between them about every other one.
             evenly = np.linspace(0, count - 1, kept).round().astype(int).tolist()
-            draft = self._use(start.model, _Skeleton(start.model, sorted({0, count - 1, *evenly})[:kept]))
+            layers = sorted({0, count - 1, *evenly})[:kept]
+            draft = self._use(start.model, _Skeleton(start.model, layers, self._output(start.model)))
         return _SkipRow(self, start, draft)
 
     def try_another(self, model: Any, tokens: Sequence[int]) -> bool:
@@ -369,8 +438,9 @@ class LayerSkip:
             chosen[int(self._random.integers(1, max(2, len(chosen))) % len(chosen))] = int(
                 self._random.choice(others)
             )
-        other = _Skeleton(model, sorted(set(chosen)))
-        if _predicted(other, tokens) <= _predicted(draft, tokens):
+        other = _Skeleton(model, sorted(set(chosen)), draft.output)
+        ids = self.token_ids
+        if _predicted(other, tokens, ids) <= _predicted(draft, tokens, ids):
             return False
         self._use(model, other)
         self.changed += 1
@@ -379,6 +449,14 @@ class LayerSkip:
     def draft(self, model: Any) -> _Skeleton | None:
         """Return a model with the chosen layers only; None if another one was used last."""
         return self._drafts.get(model)
+
+    def _output(self, model: Any) -> Any:
+        """Return a layer of the model's output rows; None for all of them."""
+        if self.token_ids is None:
+            return None
+        from .trimmed_models import trimmed_output  # it loads torch
+
+        return trimmed_output(model, self.token_ids)
 
     def _use(self, model: Any, draft: _Skeleton) -> _Skeleton:
         self.layers = draft.layers
@@ -410,19 +488,27 @@ class _SkipRow(RowDrafter):
 
     def _take(self, draft: _Skeleton) -> None:
         drafter, self._draft = self._drafter, draft
-        self._row = _SameRow(DraftSession(draft), self._start, drafter.most, drafter.least, 1)
+        session = DraftSession(draft)
+        self._row = _SameRow(session, self._start, drafter.most, drafter.least, 1, drafter.token_ids)
 
 
 class _Skeleton:
     """A transformers model with some of its layers, as a language model.
 
     It shares the weights with the whole model, and has no reference to it.
+
+    Args:
+        model: The whole model.
+        layers: The layers that run.
+        output: Takes the place of the output layer, from `trimmed_output`; None for the model's own.
     """
 
-    def __init__(self, model: Any, layers: list[int]) -> None:
+    def __init__(self, model: Any, layers: list[int], output: Any = None) -> None:
         from torch.nn import ModuleList
 
         self.vocabulary, self.context_length, self.layers = model.vocabulary, model.context_length, layers
+        self.output = output
+        self._size = model.vocabulary.size if output is None else output.out_features
         inner, whole = _layers_of(model)
         config = copy.deepcopy(model.model.config)
         config.num_hidden_layers = len(layers)
@@ -442,12 +528,16 @@ class _Skeleton:
         for name, module in self.model._modules.items():
             if module is inner:
                 self.model._modules[name] = body
+        if output is not None:
+            from .trimmed_models import with_output
+
+            self.model = with_output(self.model, output)
 
     def start(self, prompts: Sequence[Sequence[int]]) -> Any:
         """See `LanguageModel.start`."""
         from structgen.models.session import start_session
 
-        return start_session(self.model, self.vocabulary.size, prompts)
+        return start_session(self.model, self._size, prompts)
 
 
 def _layers_of(model: object) -> tuple[Any, Any]:
@@ -462,8 +552,15 @@ def _layers_of(model: object) -> tuple[Any, Any]:
     )
 
 
-def _predicted(draft: Any, tokens: Sequence[int]) -> int:
-    """Return how many of `tokens` the model would have predicted greedily."""
+def _predicted(draft: Any, tokens: Sequence[int], token_ids: NDArray[np.int64] | None) -> int:
+    """Return how many of `tokens` the model would have predicted greedily.
+
+    Args:
+        draft: The model.
+        tokens: The tokens.
+        token_ids: The tokens that its logits are for; None for all.
+    """
     session = draft.start([list(tokens[:1])])
     (scores,) = session.append_scored([list(tokens[1:])])
-    return int((scores[:-1].argmax(axis=1) == np.array(tokens[2:])).sum())
+    best = scores[:-1].argmax(axis=1)
+    return int(((best if token_ids is None else token_ids[best]) == np.array(tokens[2:])).sum())

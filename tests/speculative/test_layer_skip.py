@@ -81,6 +81,7 @@ def speculating(*drafters: Any, **options: Any) -> Speculation:
     return speculation
 
 
+SOME = [token for token in range(SIZE) if token % 7]
 PROMPTS = [[5, 6, 7, 5, 6, 7, 5, 6], [9, 9, 9, 9], [7, 8]]
 
 
@@ -105,12 +106,25 @@ def drafters(name: str, model: Any) -> list[Any]:
         "steps back with pains": [DraftModel(Model("mistral"), least=0.0)],
         "layers": [LayerSkip(0.5, least=0.0, refresh=None)],
         "other layers": [LayerSkip(0.5, least=0.0, refresh=4), DraftModel(Model("gpt2"))],
+        "some tokens": [DraftModel(model, least=0.0, token_ids=SOME)],
+        "layers, some tokens": [LayerSkip(0.5, least=0.0, refresh=4, token_ids=SOME)],
     }[name]
 
 
 @pytest.mark.parametrize("branching", [False, True])
 @pytest.mark.parametrize("temperature", [0, 0.7, 1.5])
-@pytest.mark.parametrize("name", ["the same", "another", "steps back with pains", "layers", "other layers"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "the same",
+        "another",
+        "steps back with pains",
+        "layers",
+        "other layers",
+        "some tokens",
+        "layers, some tokens",
+    ],
+)
 def test_the_same_tokens(name: str, temperature: float, branching: bool) -> None:
     model = Deep()
     plain = drawn(model, temperature)
@@ -127,7 +141,12 @@ def test_the_same_tokens(name: str, temperature: float, branching: bool) -> None
 @pytest.mark.parametrize("verifier", [Rejection(), Recursive()], ids=lambda one: type(one).__name__)
 def test_greedy_texts_are_the_same_under_verifiers_that_want_distributions(verifier: Any) -> None:
     model = Deep()
-    for drafter in (LayerSkip(0.5, least=0.0), DraftModel(Model("gpt2"), least=0.0)):
+    for drafter in (
+        LayerSkip(0.5, least=0.0),
+        DraftModel(Model("gpt2"), least=0.0),
+        LayerSkip(0.5, least=0.0, refresh=4, token_ids=SOME),
+        DraftModel(Model("gpt2"), least=0.0, token_ids=SOME),
+    ):
         speculation = speculating(drafter, verifier=verifier, branching=True)
         found = drawn(model, 0, speculation.start(model))
         assert [one.tokens for one in found] == [one.tokens for one in drawn(model, 0)]

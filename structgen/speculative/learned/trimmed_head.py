@@ -19,17 +19,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from structgen.generation.distributions import bits_of
 from structgen.models.packed import pack_linear
 
 from ..drafters import Context, Proposal
+from ..trimmed_vocabulary import TrimmedVocabulary
 from .output_layers import LogitMap, logit_map_of, output_rows
 from .wrapped_models import transformers_model
 
 __all__ = ["Scores", "TrimmedHead", "trimmed_head"]
-
-_MIN_TEMPERATURE = 0.05
-"""The lowest temperature of a distribution: a greedy draft needs one, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ class _Predictions:
         return self._known[number]
 
 
-class TrimmedHead:
+class TrimmedHead(TrimmedVocabulary):
     """The rows of a model's output layer for some tokens.
 
     Args:
@@ -84,7 +81,8 @@ class TrimmedHead:
         acceptance: nn.Module | None = None,
         logit_map: LogitMap | None = None,
     ) -> None:
-        self._layer, self.token_ids, self.size, self._acceptance = layer, token_ids, size, acceptance
+        super().__init__(token_ids, size)
+        self._layer, self._acceptance = layer, acceptance
         self._map = LogitMap() if logit_map is None else logit_map
 
     @property
@@ -104,13 +102,6 @@ class TrimmedHead:
         """Return the token with the largest logit of each of the states ``[..., hidden]``."""
         best: NDArray[np.int64] = self.token_ids[self._layer(states).argmax(-1).cpu().numpy()]
         return best
-
-    def masked(self, logits: NDArray[np.float32], context: Context) -> NDArray[np.float32] | None:
-        """Return logits with minus infinity where the constraint forbids a token; None if it forbids all of them."""
-        if not context.is_constrained:
-            return logits
-        allowed = bits_of(context.matcher.mask(), self.size)[self.token_ids]
-        return np.where(allowed, logits, np.float32(-np.inf)) if allowed.any() else None
 
     def proposals(self, scores: Scores, context: Context, name: str, width: int) -> list[Proposal]:
         """Return the most probable tokens that the constraint allows, each as a proposal.
@@ -164,13 +155,6 @@ class TrimmedHead:
         masked = self.masked(scores.logits, context) if token in tokens else None
         predicted = None if masked is None else self.acceptance_of(scores, masked, index)
         return {} if predicted is None else {token: predicted}
-
-    def distribution(self, logits: NDArray[np.float32], temperature: float) -> NDArray[np.float64]:
-        """Return the distribution over the whole vocabulary, not normalised, ``[size]``."""
-        scaled = logits.astype(np.float64) / max(temperature, _MIN_TEMPERATURE)
-        distribution = np.zeros(self.size)
-        distribution[self.token_ids] = np.exp(scaled - scaled.max())
-        return distribution
 
 
 def trimmed_head(model: Any, token_ids: NDArray[np.int64]) -> TrimmedHead:

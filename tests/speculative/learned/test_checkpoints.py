@@ -27,6 +27,7 @@ from structgen.speculative.learned import (  # noqa: E402
     load_weights,
     save_weights,
 )
+from structgen.speculative.learned.loading import drafter_of  # noqa: E402
 from tests.models.tiny import SIZE, tiny_tokenizer  # noqa: E402
 from tests.speculative.tiny_sessions import VOCABULARY, Model  # noqa: E402
 
@@ -161,6 +162,13 @@ def test_medusa(name: str, blocks: int, prefix: str, file: str, tmp_path: Path) 
 
     check_scores(drafter, model, wanted, ids=list(range(SIZE)), pending=1)
     check_scores(load_drafter(tmp_path / "m" / file, model, most=8), model, wanted, ids=list(range(SIZE)))
+    # Trimmed, each head keeps its own rows of these tokens, and the notes on where they came from.
+    weights = trimmed(drafter.weights, [Text([2], DRAFTED, "free text", 0.0)], 100)
+    assert weights.notes == drafter.weights.notes
+    assert weights.notes["base model"] == "some/model"
+    assert weights.tensors["output.3.weight"].shape == (len(DRAFTED), HIDDEN)
+    fewer = drafter_of(weights, most=8)
+    check_scores(fewer, model, lambda tokens, read: wanted(tokens, read)[DRAFTED], ids=DRAFTED, pending=1)
 
 
 def test_medusa_without_a_config_and_with_the_models_output_layer(tmp_path: Path) -> None:

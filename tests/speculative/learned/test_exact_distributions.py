@@ -1,4 +1,4 @@
-"""Whole texts with drafts of trained networks: their exact distribution is that of drawing without drafts.
+"""Whole texts with drafts of a trimmed vocabulary: their exact distribution is that of drawing without drafts.
 
 All choices of a generation are enumerated (`tests.speculative.enumeration`). The networks have random weights, and the
 model has four tokens. The other side comes from one plain forward pass over each text.
@@ -48,6 +48,7 @@ from structgen.speculative.learned.prompt_tokens import (  # noqa: E402
     PromptTokenSizes,
     PromptTokensNetwork,
 )
+from structgen.speculative.model_drafters import DraftModel, LayerSkip  # noqa: E402
 from structgen.speculative.speculation import Speculation  # noqa: E402
 from structgen.speculative.verifiers import (  # noqa: E402
     GreedyTransport,
@@ -75,8 +76,8 @@ class LetterModel:
     cache_bytes_per_token = 1024
     vocabulary = VOCABULARY
 
-    def __init__(self) -> None:
-        torch.manual_seed(5)
+    def __init__(self, seed: int = 5) -> None:
+        torch.manual_seed(seed)
         config = LlamaConfig(
             vocab_size=VOCABULARY.size,
             bos_token_id=0,
@@ -150,6 +151,10 @@ def drafter_of(
         return NestedLayers(random_weights(kind, nested, NestedNetwork(nested), tokens), **options)
     if kind == "del":  # costs with which its exit pays
         return DEL(token_ids=tokens, every=1, costs=ExitCosts(layer=0.01, head=0.01), least=0.0, width=2)
+    if kind == "draft-model":
+        return DraftModel(LetterModel(seed=6), least=0.0, token_ids=tokens)
+    if kind == "layer-skip":
+        return LayerSkip(0.5, least=0.0, refresh=None, token_ids=tokens)
     heads = DESIGNS[kind]
     made = Hydra if heads.follows_draft else Medusa
     return made(random_weights(made.kind, heads, HeadsNetwork(heads), tokens), **options)
@@ -221,6 +226,7 @@ def distance(found: Counter[Any], wanted: Counter[Any]) -> float:
 
 
 KINDS = ["eagle", "medusa", "hydra", "kangaroo", "prompt-tokens", "layers", "del"]
+MODELS = ["draft-model", "layer-skip"]
 CASES: list[tuple[Verifier, bool, Any]] = [
     (Match(), True, CONSTRAINT),
     (Rejection(), False, None),
@@ -258,8 +264,14 @@ def check_distribution(kind: str, verifier: Verifier, branching: bool, constrain
     assert 0 < counts["accepted"] < counts["drafted"]
 
 
-@pytest.mark.parametrize(("verifier", "branching", "constraint"), CASES, ids=named)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "verifier", "branching", "constraint"),
+    [
+        *((kind, *case) for kind in KINDS for case in CASES),
+        *((kind, *case) for kind in MODELS for case in CASES if not isinstance(case[0], KSeq)),
+    ],
+    ids=named,
+)
 def test_texts_have_the_distribution_of_plain_draws(
     kind: str, verifier: Verifier, branching: bool, constraint: Any
 ) -> None:
