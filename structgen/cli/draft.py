@@ -150,13 +150,16 @@ def _add_trim(actions: Any) -> None:
     parser = actions.add_parser(
         "trim",
         help="let a drafter propose fewer tokens",
-        description="Keep the tokens that texts consist of most often, and write the weights to another file.",
+        description="Keep the tokens that texts consist of most often, and write the weights to another file. A "
+        "drafter of another project (Medusa, EAGLE) is read for its model, and written as a file of structgen.",
     )
     add = parser.add_argument
-    add("weights", type=Path, help="the weights")
+    add("weights", type=Path, help="the weights, or the folder of a drafter of another project")
     add("trimmed", type=Path, help="the file that is written")
     add("--texts", type=Path, required=True, help="texts that `train` has collected: DIRECTORY/texts.jsonl")
     add("--vocabulary", type=int, default=4096, help="how many tokens the drafter may propose (4096)")
+    add("--any-base", action="store_true", help="read a folder that names another model than this one, too")
+    add_model(parser)
     parser.set_defaults(run=with_options(_trim))
 
 
@@ -252,16 +255,44 @@ def _size(path: Path) -> str:
 def _trim(arguments: argparse.Namespace) -> int:
     with needed("structgen draft", "transformers"):
         from structgen.draft_training.texts import check_vocabulary, read_texts
-        from structgen.draft_training.trimming import trimmed
-        from structgen.speculative.learned import save_weights
-        from structgen.speculative.learned.loading import checked_weights
+        from structgen.draft_training.trimming import check_trimming, trimmed
+        from structgen.speculative.learned import load_drafter, save_weights
+        from structgen.speculative.learned.checkpoints import is_checkpoint
+        from structgen.speculative.learned.loading import check_drafter, checked_weights
 
+    path: Path = arguments.weights
     if not arguments.texts.is_file():
         raise InputError(f"the texts cannot be read: there is no file {arguments.texts}")
-    check_target(arguments.trimmed, arguments.weights, arguments.texts)
-    given = checked_weights(arguments.weights)
-    check_vocabulary(arguments.texts, given.vocabulary)
-    weights = trimmed(given, read_texts(arguments.texts), arguments.vocabulary)
+    is_own = not is_checkpoint(path)
+    read = [path] if is_own else [each for each in _folder_of(path).iterdir() if each.is_file()]
+    check_target(arguments.trimmed, arguments.texts, *read)
+    if is_own:
+        _check_no_model(arguments)
+        weights = checked_weights(path)
+        check_vocabulary(arguments.texts, weights.vocabulary)
+    else:
+        check_drafter(path)
+    texts, most = read_texts(arguments.texts), arguments.vocabulary
+    check_trimming(texts, most)
+    if not is_own:
+        weights = load_drafter(path, model_of(arguments), any_base=arguments.any_base).weights
+        check_vocabulary(arguments.texts, weights.vocabulary)
+    weights = trimmed(weights, texts, most)
     save_weights(weights, arguments.trimmed)
     print(f"{arguments.trimmed}: {len(weights.token_ids)} tokens")
     return 0
+
+
+def _check_no_model(arguments: argparse.Namespace) -> None:
+    """Raise `InputError` if a model is named for a file that structgen wrote, which is trimmed without one."""
+    for option in ("model", "device", "dtype", "any_base"):
+        if getattr(arguments, option):
+            raise InputError(
+                f"--{option.replace('_', '-')} has no effect: {arguments.weights} is trimmed without a model",
+                hint="Leave it out.",
+            )
+
+
+def _folder_of(checkpoint: Path) -> Path:
+    """Return the folder of a checkpoint that is named by it, or by the file of its tensors."""
+    return checkpoint if checkpoint.is_dir() else checkpoint.parent

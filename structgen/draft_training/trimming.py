@@ -21,12 +21,32 @@ from structgen.speculative.learned import DraftWeights
 
 from .texts import Text
 
-__all__ = ["trimmed"]
+__all__ = ["check_trimming", "trimmed"]
+
+
+def check_trimming(texts: Sequence[Text], most: int) -> None:
+    """Check what `trimmed` is given, as far as that needs no weights.
+
+    Raises:
+        OptionError: The number of tokens is not one, or there are no answers.
+    """
+    check_whole("drafted_tokens", most, high=10_000_000)
+    if not any(text.answer for text in texts):
+        raise OptionError(
+            "there is no text with an answer",
+            hint="Give texts that `structgen draft train` has collected with this model.",
+        )
 
 
 def trimmed(weights: DraftWeights, texts: Sequence[Text], most: int) -> DraftWeights:
-    """Return the weights with the `most` tokens that answers have most often, of those that they list."""
-    check_whole("drafted_tokens", most, high=10_000_000)
+    """Return the weights with the `most` tokens that answers have most often, of those that they list.
+
+    Notes on where the weights came from stay.
+
+    Raises:
+        OptionError: There are no answers, or they have none of the tokens that the weights list.
+    """
+    check_trimming(texts, most)
     counts = Counter(token for text in texts for token in text.answer)
     listed = set(weights.token_ids.tolist())
     kept = [token for token, _ in counts.most_common() if token in listed][:most]

@@ -287,6 +287,41 @@ def test_a_drafter_that_names_another_model(
     assert _speculation(model, replace(settings, drafter_any_base=True))
 
 
+def test_drafters_of_other_projects_are_trimmed_to_files_of_ours(
+    model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = tmp_path / "texts.jsonl"
+    rng = np.random.default_rng(0)
+    texts.write_text(
+        "".join(Text([5], rng.integers(0, 3000, size=40).tolist(), "x", 0.0).line() for _ in range(20))
+    )
+    origin = tmp_path / "texts.origin.json"
+    assert main(["generate", "Rivers are", "--max-tokens", "16", "--no-speculate"]) == 0
+    plain = capsys.readouterr().out
+    for folder in checkpoints_in(tmp_path, model):
+        path = tmp_path / f"{folder.name}.safetensors"
+        before = {each: each.read_bytes() for each in folder.iterdir()}
+        command = ["draft", "trim", str(folder), str(path), "--texts", str(texts), "--vocabulary", "64"]
+        origin.write_text(json.dumps({"vocabulary": "another"}))
+        assert main(command) == 2
+        assert "have another tokenizer" in capsys.readouterr().err
+        origin.write_text(json.dumps({"vocabulary": model.vocabulary.fingerprint}))
+        assert main(command) == 0
+        assert capsys.readouterr().out == f"{path}: 64 tokens\n"
+        assert {each: each.read_bytes() for each in folder.iterdir()} == before
+        weights = load_weights(path)
+        assert weights.kind == folder.name and len(weights.token_ids) == 64
+        assert weights.notes["checkpoint"] == str(folder)
+        assert main(["generate", "Rivers are", "--max-tokens", "16", "--drafter", str(path)]) == 0
+        assert capsys.readouterr().out == plain
+        smaller = tmp_path / "smaller"  # it is a file like others now
+        again = ["draft", "trim", str(path), str(smaller), "--texts", str(texts), "--vocabulary", "8"]
+        assert main(again) == 0
+        assert set(load_weights(smaller).token_ids) < set(weights.token_ids)
+        assert load_weights(smaller).notes == weights.notes
+        capsys.readouterr()
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

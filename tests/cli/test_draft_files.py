@@ -130,7 +130,7 @@ def test_checkpoints_that_cannot_be_used(
     assert "more than one layer" in message_of({**fuse, **layers})
 
 
-@pytest.mark.parametrize("command", ["start", "train-acceptance", "trim"])
+@pytest.mark.parametrize("command", ["start", "reference", "train-acceptance", "train-judge"])
 def test_checkpoints_of_other_projects_are_not_trained(
     command: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,6 +149,30 @@ def test_any_base_needs_a_drafter(
         pytest.importorskip("uvicorn")
     assert main([*command, "--any-base"]) == 2
     assert "--any-base has no effect without a drafter" in capsys.readouterr().err
+
+
+def test_checkpoints_that_cannot_be_trimmed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is wrong without a model is found before it is loaded."""
+    command = COMMANDS["trim"]
+    assert "empty has no weights of a drafter" in refused(command, "empty", capsys)
+    Path("eagle").mkdir()
+    Path("eagle/config.json").write_text("{}")
+    torch.save({"wte.weight": torch.zeros(4, 4)}, "eagle/pytorch_model.bin")
+    assert "is not a drafter in a known format" in refused(command, "eagle", capsys)
+    torch.save({"fc.weight": torch.zeros(8, 16)}, "eagle/pytorch_model.bin")
+    before = {path: path.read_bytes() for path in Path("eagle").iterdir()}
+    assert "there is no text with an answer" in refused(command, "eagle", capsys)
+    Path("texts").write_text(texts.Text([5], [6, 7], "x", 0.0).line())
+    assert "--vocabulary is 0" in refused([*command, "--vocabulary", "0"], "eagle", capsys)
+    for name in ("config.json", "pytorch_model.bin"):
+        onto = [each if each != "new" else f"eagle/{name}" for each in command]
+        for given in ("eagle", "eagle/pytorch_model.bin"):
+            assert f"eagle/{name} is the file that is read" in refused(onto, given, capsys)
+    assert {path: path.read_bytes() for path in Path("eagle").iterdir()} == before
+    for option in ("--model", "--device", "--dtype"):
+        message = refused([*command, option, "x"], "good", capsys)
+        assert f"{option} has no effect: good is trimmed without a model" in message
+    assert "--any-base has no effect" in refused([*command, "--any-base"], "good", capsys)
 
 
 def test_a_server_names_a_drafter_that_does_not_draft_in_batches(
