@@ -32,7 +32,7 @@ IDS = np.array([2, 5, 7, 11, 20, 40])
 
 
 def check_logits(model: Any, trimmed: Any, tolerance: float = 1e-4) -> None:
-    """Compare the logits of both after tokens are appended and taken back."""
+    """Compare the logits of both after tokens are appended, and after a roll back."""
     whole, some = model.start([[5, 6, 7, 8]]), trimmed.start([[5, 6, 7, 8]])
     for change in (lambda each: None, lambda each: each.append([[3, 4]]), lambda each: each.rollback(0, 1)):
         for session in (whole, some):
