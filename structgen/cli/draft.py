@@ -125,6 +125,12 @@ def _add_train(actions: Any) -> None:
         help="hydra: heads read the last three tokens, encoded together (Chimera)",
     )
     add(
+        "--features",
+        default="eagle-3",
+        choices=("eagle-3", "eagle-1"),
+        help="eagle: the states of three layers, or the last one, fused with the embedding of the next token (eagle-3)",
+    )
+    add(
         "--feature-sampling",
         action="store_true",
         help="eagle: the token picks from the state before it is read",
@@ -197,6 +203,7 @@ def _train(arguments: argparse.Namespace) -> int:
         arguments.alignment,
         tokens_a_pass=arguments.tokens_a_pass,
         glancing=EagleOptions.glancing if arguments.glancing is None else arguments.glancing,
+        features=arguments.features,
     )
     heads = HeadOptions(
         arguments.blocks,

@@ -1,5 +1,7 @@
 """Training of an EAGLE drafter, with the options of papers that followed it.
 
+    features            the states of three layers, fused into one (EAGLE-3), or the last state, fused with the
+                        embedding of the next token (EAGLE-1)
     feature sampling    the token's embedding picks from the state before the layer reads it (FSPAD)
     alignment           the layer's outputs also learn to resemble the model's states: the same output from which
                         tokens are predicted (full, EAGLE), or an output of its own (partial, FSPAD)
@@ -28,7 +30,7 @@ sequential glancing distillation", after Qian et al. 2021 (GLAT), where what is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -46,10 +48,20 @@ from .batches import Batch
 from .training import Training
 from .unrolling import unrolled
 
-__all__ = ["ALIGNMENTS", "EagleOptions", "EagleTraining", "alignment_loss", "eagle_outputs", "eagle_sizes"]
+__all__ = [
+    "ALIGNMENTS",
+    "FEATURES",
+    "EagleOptions",
+    "EagleTraining",
+    "alignment_loss",
+    "eagle_outputs",
+    "eagle_sizes",
+]
 
 ALIGNMENTS = ("none", "full", "partial")
 """The values of `EagleOptions.alignment`."""
+FEATURES = ("eagle-3", "eagle-1")
+"""The values of `EagleOptions.features`."""
 _LAST_GLANCING = 0.25
 """The share of `EagleOptions.glancing` that remains at the end of a training. Falcon ends at 0.1 of 0.45."""
 
@@ -68,13 +80,26 @@ class EagleOptions:
     """How many tokens one pass of the layer gives, see `EagleSizes.tokens_a_pass`."""
     glancing: float = 0.45
     """With several tokens for each pass: how many slots glance at first, as a share of the number of wrong guesses."""
+    features: Literal["eagle-3", "eagle-1"] = "eagle-3"
+    """Which of the model's states the drafter reads.
+
+    "eagle-3": those of the layers that the features have, fused into one. The layer reads the embedding of the next
+    token next to it, and its output is normed before the output layer.
+
+    "eagle-1": the state after the model's final norm, fused with the embedding of the next token. The layer reads one
+    vector, without a norm before its attention, and its output takes the place of that state. So the output layer reads
+    it as it is, and `alignment` "full" compares it with the model's own state, as published."""
 
     def __post_init__(self) -> None:
-        if self.alignment not in ALIGNMENTS:
-            raise OptionError(
-                f"unknown alignment {self.alignment!r:.40}",
-                hint=did_you_mean(str(self.alignment), ALIGNMENTS) or f"Use one of {', '.join(ALIGNMENTS)}.",
-            )
+        for name, value, known in (
+            ("alignment", self.alignment, ALIGNMENTS),
+            ("features", self.features, FEATURES),
+        ):
+            if value not in known:
+                raise OptionError(
+                    f"unknown {name} {value!r:.40}",
+                    hint=did_you_mean(str(value), known) or f"Use one of {', '.join(known)}.",
+                )
         check_number("alignment_weight", self.alignment_weight, high=1e6)
         check_whole("tokens_a_pass", self.tokens_a_pass, high=LARGEST_BLOCK)
         check_number("glancing", self.glancing)
@@ -85,12 +110,17 @@ def eagle_sizes(layer: LayerSizes, hidden_layers: tuple[int, ...], options: Eagl
 
     Args:
         layer: The sizes of its layer.
-        hidden_layers: The layers of the model that it reads.
+        hidden_layers: The layers of the model that it may read; the last one is what the output layer reads.
         options: The options.
     """
+    is_first = options.features == "eagle-1"
     return EagleSizes(
-        layer,
-        hidden_layers,
+        replace(layer, normed_input=False) if is_first else layer,
+        hidden_layers[-1:] if is_first else hidden_layers,
+        input_norms="none" if is_first else "each",
+        fuse_bias=is_first,
+        fuses_embeddings=is_first,
+        normed_output=not is_first,
         sampler=layer.mlp if options.feature_sampling else 0,
         second_output=options.alignment == "partial",
         tokens_a_pass=options.tokens_a_pass,
@@ -230,5 +260,7 @@ class EagleTraining(Training):
         return self.eagle.alignment_weight * aligned
 
     def _about(self) -> dict[str, Any]:
-        about = super()._about()
-        return about if self.eagle == EagleOptions() else {**about, "eagle": asdict(self.eagle)}
+        about, given = super()._about(), asdict(self.eagle)
+        if self.eagle.features == EagleOptions.features:  # saves of versions without it are as good
+            del given["features"]
+        return about if self.eagle == EagleOptions() else {**about, "eagle": given}

@@ -74,7 +74,8 @@ class Recipe:
             outputs_of(self.kind)
         if self.kind != "eagle" and self.eagle != EagleOptions():
             raise OptionError(
-                f"feature sampling, alignment and tokens for each pass are options of eagle, not of {self.kind}"
+                "features, feature sampling, alignment and tokens for each pass are options of eagle, not of "
+                f"{self.kind}"
             )
         if self.kind not in ("medusa", "hydra") and self.heads != HeadOptions():
             raise OptionError(

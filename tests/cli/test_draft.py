@@ -359,6 +359,22 @@ def test_options_of_eagle_are_sizes_of_the_drafter(
     assert texts_of[0] == texts_of[1]
     assert main(["draft", "train", str(path), "--kind", "medusa", *quick, *fspad]) == 2
     assert "options of eagle" in capsys.readouterr().err
+    first = ["--features", "eagle-1", "--alignment", "full"]
+    states = [
+        "--directory",
+        f"{path}.training",
+    ]  # of the same layers, so that they need not be computed again
+    other = tmp_path / "other.safetensors"
+    assert main(["draft", "train", str(other), *quick, *first, *states]) == 0
+    sizes = load_weights(other).sizes
+    assert sizes["hidden_layers"] == [model.layer_count] and sizes["fuses_embeddings"]
+    assert not sizes["normed_output"] and sizes["input_norms"] == "none"
+    capsys.readouterr()
+    assert main(["generate", "Rivers are", "--max-tokens", "12", "--drafter", str(other)]) == 0
+    assert capsys.readouterr().out == texts_of[1]
+    for kind in (["--kind", "hydra"], ["--preset", "fastdraft"]):
+        assert main(["draft", "train", str(other), *quick, *kind, "--features", "eagle-1"]) == 2
+        assert "features, feature sampling" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

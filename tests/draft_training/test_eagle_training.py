@@ -17,14 +17,26 @@ from structgen.draft_training.eagle import (  # noqa: E402
     EagleTraining,
     alignment_loss,
     eagle_outputs,
+    eagle_sizes,
 )
 from structgen.draft_training.recipes import Recipe, train_drafter  # noqa: E402
 from structgen.draft_training.unrolling import unrolled  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
+from structgen.speculative.learned import load_checkpoint  # noqa: E402
 from structgen.speculative.learned.eagle import EagleNetwork, EagleSizes  # noqa: E402
 from structgen.speculative.learned.layers import LayerSizes  # noqa: E402
 from tests.draft_training.finite_differences import slopes  # noqa: E402
-from tests.draft_training.test_training import FSPAD, OPTIONS, Tiny, repeated  # noqa: E402
+from tests.draft_training.test_training import (  # noqa: E402
+    FSPAD,
+    OPTIONS,
+    Tiny,
+    assert_interruption_changes_nothing,
+    repeated,
+)
+from tests.speculative.learned.published import INNER, LAYER_CONFIG, eagle, write  # noqa: E402
+from tests.speculative.tiny_sessions import Model  # noqa: E402
+
+EAGLE_1 = EagleOptions(features="eagle-1")
 
 
 def distance(states: np.ndarray, wanted: np.ndarray, weights: np.ndarray) -> float:
@@ -72,6 +84,7 @@ def first_text(model: Tiny, features: Any) -> tuple[torch.Tensor, torch.Tensor]:
 def first_step(model: Tiny, features: Any, network: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """What the layer returns after the model's own states, and the fused states that it should resemble."""
     states, embedded = first_text(model, features)
+    states = states[:, :, -len(network.sizes.hidden_layers) :]
     with torch.no_grad():
         (output,) = unrolled(network, states[:, :-1], embedded[:, 1:], 1)
         return output[0], network.fused(states)[0, 1:]
@@ -108,13 +121,16 @@ def test_the_weight_of_states_is_added_to_the_loss(tmp_path: Path) -> None:
     assert aligned > 1.1 * plain
 
 
-def test_aligned_states_resemble_those_of_the_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "eagle", [EagleOptions(alignment="partial"), EagleOptions(alignment="full", features="eagle-1")]
+)
+def test_aligned_states_resemble_those_of_the_model(eagle: EagleOptions, tmp_path: Path) -> None:
     model, features = repeated(tmp_path)
 
     def distance_after(weight: float) -> float:
-        eagle = EagleOptions(alignment="partial", alignment_weight=weight)
+        given = dataclasses.replace(eagle, alignment_weight=weight)
         options = dataclasses.replace(OPTIONS, epochs=25, steps_ahead=1)
-        _, training = train_drafter(model, features, Recipe("eagle", 64, options=options, eagle=eagle))
+        _, training = train_drafter(model, features, Recipe("eagle", 64, options=options, eagle=given))
         network, (output, wanted) = training.network, first_step(model, features, training.network)
         assert isinstance(network, EagleNetwork)
         return float(alignment_loss(network.continued(output), wanted))
@@ -132,14 +148,70 @@ def test_options_of_eagle_are_checked(tmp_path: Path) -> None:
         EagleOptions(tokens_a_pass=0)
     with pytest.raises(OptionError, match="a pass gives 4 tokens, and 3 steps ahead"):
         Recipe("eagle", options=OPTIONS, eagle=EagleOptions(tokens_a_pass=4))
-    with pytest.raises(OptionError, match="options of eagle, not of medusa"):
-        Recipe("medusa", eagle=FSPAD)
+    with pytest.raises(OptionError, match="unknown features 'eagle1'") as caught:
+        EagleOptions(features="eagle1")  # type: ignore[arg-type]
+    assert "eagle-1" in str(caught.value)
+    for given in (FSPAD, EAGLE_1):
+        with pytest.raises(OptionError, match="features, .* are options of eagle, not of medusa"):
+            Recipe("medusa", eagle=given)
     model, features = repeated(tmp_path)
     save, short = tmp_path / "state", dataclasses.replace(OPTIONS, epochs=1)
     train_drafter(model, features, Recipe("eagle", 64, options=short), save=save)
     other = Recipe("eagle", 64, options=short, eagle=EagleOptions(alignment="full"))
     with pytest.raises(ModelError, match="other options or other texts"):
         train_drafter(model, features, other, save=save, resume=True)
+
+
+def test_an_eagle_1_drafter_has_the_form_of_the_published_ones(tmp_path: Path) -> None:
+    """It reads one state after the final norm, and a checkpoint of EAGLE has the same sizes."""
+    model, features = repeated(tmp_path)
+    short = dataclasses.replace(OPTIONS, epochs=1)
+    assert features.layers == (1, 2)
+    weights, training = train_drafter(model, features, Recipe("eagle", 64, options=short, eagle=EAGLE_1))
+    assert training.used == (2,)
+    sizes, layer = EagleSizes.from_dict(weights.sizes), LayerSizes(**weights.sizes["layer"])
+    assert sizes.layer == layer and not layer.normed_input
+    other = Model("llama")
+    folder = write(tmp_path / "published", {**LAYER_CONFIG, "intermediate_size": INNER}, eagle(1, other))
+    published = load_checkpoint(folder, other)
+    same = dataclasses.replace(published.sizes, layer=layer)
+    assert sizes == same and weights.tensors.keys() == published.weights.tensors.keys()
+    states, _ = first_text(model, features)
+    network = training.network
+    assert isinstance(network, EagleNetwork)
+    used = states[:, :, training._columns]
+    assert torch.equal(network.fused(used), states[:, :, -1])  # an output takes the place of the state itself
+    output = torch.randn(3, 32)
+    assert torch.equal(network.predicted(output), output) and torch.equal(network.continued(output), output)
+
+
+def test_an_interrupted_training_of_eagle_1_goes_on(tmp_path: Path) -> None:
+    model, features = repeated(tmp_path)
+    save, short = tmp_path / "state", dataclasses.replace(OPTIONS, epochs=4, steps_ahead=2)
+    recipe = Recipe("eagle", 64, options=short, eagle=dataclasses.replace(EAGLE_1, alignment="full"))
+    assert_interruption_changes_nothing(model, features, recipe, save, 6)
+    for given in (EAGLE_1, EagleOptions(alignment="full")):
+        other = dataclasses.replace(recipe, eagle=given)
+        with pytest.raises(ModelError, match="other options or other texts"):
+            train_drafter(model, features, other, save=save, resume=True)
+
+
+def test_saves_of_before_there_were_features_are_as_good(tmp_path: Path) -> None:
+    model, features = repeated(tmp_path)
+    save, short = tmp_path / "state", dataclasses.replace(OPTIONS, epochs=1, steps_ahead=1)
+    recipe = Recipe("eagle", 64, options=short, eagle=EagleOptions(alignment="full"))
+    train_drafter(model, features, recipe, save=save)
+    assert "features" not in torch.load(save, weights_only=True)["about"]["eagle"]
+
+
+def test_a_training_of_eagle_1_starts_from_its_own_form_only(tmp_path: Path) -> None:
+    model, features = repeated(tmp_path)
+    short = dataclasses.replace(OPTIONS, epochs=1, steps_ahead=1)
+    first, _ = train_drafter(model, features, Recipe("eagle", 64, options=short, eagle=EAGLE_1))
+    again, _ = train_drafter(model, features, Recipe("eagle", 64, options=short, eagle=EAGLE_1, start=first))
+    assert again.sizes == first.sizes
+    with pytest.raises(OptionError, match="other sizes"):
+        train_drafter(model, features, Recipe("eagle", 64, options=short, start=first))
 
 
 def test_a_reference_of_before_the_options_existed_is_one_of_the_same_sizes(tmp_path: Path) -> None:
@@ -198,18 +270,19 @@ def one_position(
         local = list(seen)
 
 
+@pytest.mark.parametrize("features", ["eagle-3", "eagle-1"])
 @pytest.mark.parametrize("width", [1, 2, 3])
 @pytest.mark.parametrize("glances", [False, True])
-def test_unrolled_outputs_are_those_of_each_position_alone(width: int, glances: bool) -> None:
+def test_unrolled_outputs_are_those_of_each_position_alone(width: int, glances: bool, features: Any) -> None:
     torch.manual_seed(width)
     count, steps = 8, 5
-    sizes = EagleSizes(
-        LayerSizes(16, 4, 2, 4, mlp=24), (1, 2), sampler=8, second_output=True, tokens_a_pass=width
-    )
+    options = EagleOptions(feature_sampling=True, alignment="partial", tokens_a_pass=width, features=features)
+    sizes = eagle_sizes(LayerSizes(16, 4, 2, 4, mlp=24), (1, 2), options)
     network = EagleNetwork(sizes)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.4)
-    states, embeddings = torch.randn(1, count + steps, 2, 16), torch.randn(1, count + steps, 16)
+    layers = len(sizes.hidden_layers)
+    states, embeddings = torch.randn(1, count + steps, layers, 16), torch.randn(1, count + steps, 16)
     glanced = torch.rand(1, count, width - 1) < 0.5 if glances else None
     with torch.no_grad():
         found = eagle_outputs(network, states, embeddings, steps, glanced)
@@ -218,7 +291,9 @@ def test_unrolled_outputs_are_those_of_each_position_alone(width: int, glances: 
                 network, states[0], embeddings[0], t, steps, None if glanced is None else glanced[0]
             )
             for step, output in enumerate(alone):
-                torch.testing.assert_close(found[step][0, t], output, rtol=1e-4, atol=1e-4)
+                # Outputs that follow each other without a norm grow, and so does the rounding.
+                tolerance = 1e-4 if features == "eagle-3" else 2e-3
+                torch.testing.assert_close(found[step][0, t], output, rtol=tolerance, atol=tolerance)
     assert len(found) == steps
 
 

@@ -181,6 +181,7 @@ FSPAD = EagleOptions(feature_sampling=True, alignment="partial")
         ("eagle", EagleOptions(alignment="full")),
         ("eagle", FSPAD),
         ("eagle", EagleOptions(tokens_a_pass=2)),
+        ("eagle", EagleOptions(features="eagle-1")),
     ],
 )
 def test_a_drafter_learns_one_text_and_then_drafts_it(kind: str, eagle: EagleOptions, tmp_path: Path) -> None:
