@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from structgen.errors import ModelError, OptionError, a_kind
 from structgen.models.decoder_layers import NORMS, find_layers
@@ -34,6 +34,7 @@ from structgen.protocols import layer_count_of
 from ..checks import check_number, check_whole
 from ..drafters import Context, RowDrafter, SilentRow, Start
 from ..per_model import PerModel
+from ..trimmed_vocabulary import checked_token_ids
 from .learned_drafter import LearnedRow
 from .output_layers import logit_map_of
 from .row_exit import RowExit
@@ -141,7 +142,7 @@ class DEL:
         most: The largest number of tokens of a draft path.
         least: The probability that a node must have for the draft to go on from it.
         width: The number of alternatives proposed at a node.
-        token_ids: The tokens that may be drafted, as from calibration text; None for all. With 8,000 of 49,000 tokens
+        token_ids: The tokens that may be drafted, as from `frequent_tokens`; None for all. With 8,000 of 49,000 tokens
             the output layer takes a sixth of the time.
         every: The number of passes from one look at the acceptance rates to the next.
         decay: The factor by which counts are multiplied with each token that is looked at.
@@ -163,7 +164,7 @@ class DEL:
         most: int = 6,
         least: float = 0.3,
         width: int = 1,
-        token_ids: Sequence[int] | NDArray[np.int64] | None = None,
+        token_ids: ArrayLike | None = None,
         every: int = 8,
         decay: float = 0.97,
         costs: ExitCosts | None = None,
@@ -179,7 +180,7 @@ class DEL:
             raise OptionError("there are no exits", hint="Leave out `exits` for seven candidates.")
         self.exits = None if exits is None else tuple(sorted(set(exits)))
         self.most, self.least, self.width = most, least, width
-        self.token_ids = None if token_ids is None else np.unique(np.asarray(token_ids, dtype=np.int64))
+        self.token_ids = checked_token_ids(token_ids)
         self.every, self.decay, self.costs = every, decay, costs
         self._ready: PerModel[_Parts] = PerModel()
 
@@ -214,7 +215,7 @@ class DEL:
         if exits and exits[-1] >= len(layers):
             raise ModelError(f"there is no exit after layer {exits[-1]}: this model has {len(layers)} layers")
         ids = np.arange(size) if self.token_ids is None else self.token_ids
-        if not len(ids) or ids[0] < 0 or ids[-1] >= size:
+        if ids[-1] >= size:
             raise ModelError(f"token_ids are not tokens of this model, which has {size}")
         if self.token_ids is None:
             head = TrimmedHead(whole.get_output_embeddings(), ids, size, logit_map=logit_map_of(whole))

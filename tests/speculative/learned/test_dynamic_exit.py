@@ -206,7 +206,17 @@ def test_models_whose_layers_cannot_run_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"exits": []}, {"exits": [0]}, {"most": 0}, {"every": 0}, {"decay": 2}, {"width": 0}]
+    "options",
+    [
+        {"exits": []},
+        {"exits": [0]},
+        {"most": 0},
+        {"every": 0},
+        {"decay": 2},
+        {"width": 0},
+        {"token_ids": []},
+        {"token_ids": [-1]},
+    ],
 )
 def test_options_out_of_range(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError):
