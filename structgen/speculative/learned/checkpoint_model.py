@@ -111,7 +111,7 @@ def _compare(file: Path, models: Vocabulary, hint: str, *, is_whole: bool) -> No
     """
     own = read_tokenizer(file).tokens
     for token in range(max(len(own), len(models))):
-        # subtle: the ends of text are no text for the model, whatever its tokenizer says.
+        # subtle: the ends of text are no text for the model, even if its tokenizer has them as text.
         first = own[token] if token < len(own) and token not in models.eos_ids else None
         second = models.token_bytes(token)
         if first == second or (not is_whole and (first is None or (second is None and token < len(models)))):
