@@ -48,7 +48,7 @@ class LastStates:
             tokens: Its tokens. `cut` was called for those that are others than before.
         """
         count, known = min(hidden.count, len(tokens)), len(self._tokens)
-        if count <= known:
+        if count < known or (count == known and self._size >= min(self._longest, count)):
             return
         first = max(0, count - self._longest)
         if known - self._size <= first <= known:

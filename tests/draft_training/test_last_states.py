@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from hypothesis import given, settings  # noqa: E402
+from hypothesis import example, given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from structgen.draft_training.last_states import LastStates  # noqa: E402
@@ -105,6 +105,7 @@ Steps = st.lists(
 
 
 @settings(max_examples=300, deadline=None)
+@example([([2] * 7, [], 0, True), 1, ([], [], 0, True)], LAYERS)  # a step back, and nothing new
 @given(steps=Steps, layers=st.sampled_from([LAYERS, (1, 5), (2,)]))
 def test_they_are_those_of_the_text(steps: list[Any], layers: tuple[int, ...]) -> None:
     """Also after steps back, before the last draft and after it."""
