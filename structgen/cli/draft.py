@@ -271,14 +271,15 @@ def _trim(arguments: argparse.Namespace) -> int:
     if not arguments.texts.is_file():
         raise InputError(f"the texts cannot be read: there is no file {arguments.texts}")
     is_own = not is_checkpoint(path)
-    read = [path] if is_own else [each for each in _folder_of(path).iterdir() if each.is_file()]
-    check_target(arguments.trimmed, arguments.texts, *read)
     if is_own:
         _check_no_model(arguments)
         weights = checked_weights(path)
-        check_vocabulary(arguments.texts, weights.vocabulary)
     else:
         check_drafter(path)
+    read = [path] if is_own else [each for each in _folder_of(path).iterdir() if each.is_file()]
+    check_target(arguments.trimmed, arguments.texts, *read)
+    if is_own:
+        check_vocabulary(arguments.texts, weights.vocabulary)
     texts, most = read_texts(arguments.texts), arguments.vocabulary
     check_trimming(texts, most)
     if not is_own:

@@ -20,7 +20,7 @@ from .draft_inputs import (
     requests_of,
     with_options,
 )
-from .inputs import InputError
+from .inputs import InputError, check_any_base
 
 if TYPE_CHECKING:
     from structgen.draft_training.evaluation import Evaluation
@@ -71,6 +71,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     if arguments.scaling:
         _scaling(arguments.weights, [1.0] * len(arguments.weights))  # before anything is measured
     check_files(drafters=arguments.weights, judge=arguments.judge, prompts=arguments.prompts)
+    check_any_base(arguments.weights, any_base=arguments.any_base)
     model = model_of(arguments)
     drafters = [load_drafter(path, model, any_base=arguments.any_base) for path in arguments.weights]
     judge = None if arguments.judge is None else load_judge(arguments.judge, model)

@@ -133,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.any_base and arguments.drafter is None:
         raise InputError("--any-base has no effect without a drafter", hint="Add --drafter FOLDER.")
     if arguments.drafter is not None:
-        check_drafter(arguments.drafter)
+        check_drafter(arguments.drafter, any_base=arguments.any_base)
     model = load_model(arguments.model)
     if arguments.drafter is not None:
         options["speculate"] = _with_drafter(model, arguments.drafter, any_base=arguments.any_base)

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ __all__ = [
     "InputError",
     "add_constraint_arguments",
     "add_schema_options",
+    "check_any_base",
     "check_drafter",
     "constraint_argument",
     "for_the_shell",
@@ -252,13 +254,33 @@ def load_model(name: str | None, **options: Any) -> HuggingFaceModel:
     return load(name, **options)
 
 
-def check_drafter(path: str, *, in_batches: bool = False) -> None:
-    """Check the value of ``--drafter`` before a model is loaded; see `check_drafter` of the library."""
+def check_drafter(path: str, *, in_batches: bool = False, any_base: bool = False) -> None:
+    """Check the value of ``--drafter`` before a model is loaded; see `check_drafter` of the library.
+
+    Args:
+        path: The value.
+        in_batches: See there.
+        any_base: Whether ``--any-base`` is given.
+    """
     _be_quiet()
     with needed("--drafter", "transformers"):
         from structgen.speculative.learned.loading import check_drafter as check
 
     check(path, in_batches=in_batches)
+    check_any_base([path], any_base=any_base)
+
+
+def check_any_base(drafters: Sequence[str | Path], *, any_base: bool) -> None:
+    """Raise `InputError` if ``--any-base`` is given, and no drafter is a checkpoint, which may name another model."""
+    if not any_base:
+        return
+    from structgen.speculative.learned.checkpoints import is_checkpoint
+
+    if not any(is_checkpoint(path) for path in drafters):
+        raise InputError(
+            f"--any-base has no effect: {', '.join(map(str, drafters))}: not of another project",
+            hint="Leave it out.",
+        )
 
 
 def _tokenizer(name: str) -> Any:

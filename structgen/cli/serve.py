@@ -190,7 +190,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings = _settings(arguments)
     _leave_missing_directory()
     if arguments.drafter is not None:
-        _on_a_thread(lambda: check_drafter(arguments.drafter, in_batches=True))
+        _on_a_thread(lambda: check_drafter(arguments.drafter, in_batches=True, any_base=arguments.any_base))
     with _bound(arguments.host, arguments.port) as door:
         return _serve(arguments, settings, door)
 

@@ -65,14 +65,14 @@ class Text:
         return json.dumps(self.__dict__, separators=(",", ":")) + "\n"
 
 
-def read_texts(path: Path) -> list[Text]:
+def read_texts(path: str | Path) -> list[Text]:
     """Read the texts of a file; what follows the last whole line is left out.
 
     Raises:
         ModelError: The file cannot be read, or a line is not such a text.
     """
     try:
-        whole, _, _ = path.read_text("utf-8").rpartition("\n")
+        whole, _, _ = Path(path).read_text("utf-8").rpartition("\n")
         lines = whole.split("\n") if whole else []  # a text may contain other ends of lines
     except FileNotFoundError:
         return []

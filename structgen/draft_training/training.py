@@ -33,6 +33,7 @@ from structgen.errors import ModelError, OptionError
 from structgen.progress import ProgressBar
 from structgen.speculative.checks import check_number
 from structgen.speculative.learned.nested_layers import NestedNetwork
+from structgen.speculative.trimmed_vocabulary import most_frequent
 from structgen.speculative.whole_files import replacing
 
 from .batches import Batch, padded_batch
@@ -120,8 +121,7 @@ def most_frequent_tokens(features: Features, most: int) -> NDArray[np.int64]:
     for text in range(len(features)):
         start, end = features.offsets[text] + features.answers[text], features.offsets[text + 1]
         counts += np.bincount(features.tokens[start:end], minlength=len(counts))
-    chosen = np.argsort(-counts, kind="stable")[:most]
-    return np.sort(chosen[counts[chosen] > 0]).astype(np.int64)
+    return most_frequent(counts, most)
 
 
 @dataclass

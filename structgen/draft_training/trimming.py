@@ -8,7 +8,6 @@ Source: Goel et al. 2025 (VocabTrim).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,6 +17,7 @@ import torch
 from structgen.errors import OptionError
 from structgen.speculative.checks import check_whole
 from structgen.speculative.learned import DraftWeights
+from structgen.speculative.trimmed_vocabulary import most_frequent
 
 from .texts import Text
 
@@ -47,15 +47,14 @@ def trimmed(weights: DraftWeights, texts: Sequence[Text], most: int) -> DraftWei
         OptionError: There are no answers, or they have none of the tokens that the weights list.
     """
     check_trimming(texts, most)
-    counts = Counter(token for text in texts for token in text.answer)
-    listed = set(weights.token_ids.tolist())
-    kept = [token for token, _ in counts.most_common() if token in listed][:most]
-    if not kept:
+    answers = np.array([token for text in texts for token in text.answer], dtype=np.int64)
+    counts = np.bincount(answers[np.isin(answers, weights.token_ids)])
+    ids = most_frequent(counts, most)
+    if not len(ids):
         raise OptionError(
             "the texts have none of the tokens that the drafter may propose",
             hint="Give texts that `structgen draft train` has collected with this model.",
         )
-    ids = np.array(sorted(kept), dtype=np.int64)
     if not weights.sizes.get("output_rows"):
         return replace(weights, token_ids=ids)
     rows = torch.from_numpy(np.searchsorted(weights.token_ids, ids))

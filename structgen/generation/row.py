@@ -199,6 +199,11 @@ class Row:
         """The matcher at the end of the text so far."""
         return self._matcher
 
+    @property
+    def is_constrained(self) -> bool:
+        """Whether it was given a matcher."""
+        return not self._is_free
+
     # -- the state as seen by callers
 
     @property

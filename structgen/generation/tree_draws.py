@@ -34,7 +34,8 @@ def draw_along(row: Row, scores: Any, tree: DraftedTokens, drafting: Drafting | 
         before = clock()
         allowed = row.allowed()
         masked = noted = clock()
-        if allowed is not None and drafting is not None and drafting.wants_masks and row.options.speculate:
+        if drafting is not None and drafting.wants_masks and row.is_constrained and row.options.speculate:
+            assert allowed is not None
             drafting.on_mask(row, allowed)
             noted = clock()
         held = len(row.tokens)

@@ -283,7 +283,9 @@ class GenerationDrafts:
     def on_mask(self, row: Row, allowed: NDArray[np.int64]) -> None:
         """See `Drafting.on_mask`."""
         known = self._rows.get(row)
-        if known is not None:
+        if (
+            known is not None and row.matcher.can_draft
+        ):  # otherwise there are no drafts, and no states to learn from
             for number in self._mask_readers:
                 known.drafters[number].on_mask(row.tokens, allowed)
 

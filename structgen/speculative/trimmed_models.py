@@ -26,6 +26,7 @@ from structgen.models.packed import pack_linear
 from structgen.models.session import start_session
 
 from .learned.output_layers import output_rows
+from .trimmed_vocabulary import check_in_vocabulary
 
 __all__ = ["TrimmedModel", "trimmed_output", "with_output"]
 
@@ -74,10 +75,7 @@ def trimmed_output(model: Any, token_ids: NDArray[np.int64]) -> nn.Module:
             f"rows of the output layer of {a_kind(model)} cannot be taken",
             hint="Leave out token_ids, or use a model of transformers without processors.",
         )
-    if token_ids[-1] >= model.vocabulary.size:
-        raise ModelError(
-            f"token_ids contains the token {token_ids[-1]}; the model has {model.vocabulary.size} tokens"
-        )
+    check_in_vocabulary(token_ids, model.vocabulary.size)
     try:
         layer = _rows(whole, token_ids)
         difference = _difference(whole, with_output(whole, layer), token_ids)

@@ -10,21 +10,27 @@ Source: Goel et al. 2025 (VocabTrim).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structgen.errors import OptionError, a_kind
+from structgen.errors import ModelError, OptionError, a_kind
 from structgen.generation.distributions import bits_of
 from structgen.vocabulary import Vocabulary
 
 from .checks import check_whole
 from .drafters import Context
 
-__all__ = ["MIN_TEMPERATURE", "TrimmedVocabulary", "checked_token_ids", "frequent_tokens"]
+__all__ = [
+    "MIN_TEMPERATURE",
+    "TrimmedVocabulary",
+    "check_in_vocabulary",
+    "checked_token_ids",
+    "frequent_tokens",
+    "most_frequent",
+]
 
 MIN_TEMPERATURE = 0.05
 """The lowest temperature of a drafter's distribution: a greedy draft needs one, too."""
@@ -74,12 +80,43 @@ def checked_token_ids(token_ids: ArrayLike | None) -> NDArray[np.int64] | None:
         given = np.asarray(token_ids)
     except ValueError:  # rows of different lengths
         given = np.empty((0, 0))
-    if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu" or given.min() < 0:
+    if (
+        given.ndim != 1
+        or not len(given)
+        or given.dtype.kind not in "iu"
+        or given.min() < 0
+        or given.max() > np.iinfo(np.int64).max
+    ):
         raise OptionError(
             f"token_ids is {token_ids!r:.60}; it must be a list of token ids, with at least one",
             hint="frequent_tokens(model.vocabulary, texts) of structgen.speculative returns such a list.",
         )
     return np.unique(given).astype(np.int64)
+
+
+def check_in_vocabulary(token_ids: NDArray[np.int64], size: int) -> None:
+    """Check that a model has the tokens of a list.
+
+    Args:
+        token_ids: The tokens, ascending.
+        size: The size of the model's vocabulary.
+
+    Raises:
+        ModelError: It does not have one of them.
+    """
+    if token_ids[-1] >= size:
+        raise ModelError(f"token_ids contains the token {token_ids[-1]}; the model has {size} tokens")
+
+
+def most_frequent(counts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Return the tokens with the largest counts above 0, ascending; of equal counts those of smaller numbers.
+
+    Args:
+        counts: How often each token occurs, ``[tokens]``.
+        most: The largest number of tokens.
+    """
+    chosen = np.argsort(-counts, kind="stable")[:most]
+    return np.sort(chosen[counts[chosen] > 0]).astype(np.int64)
 
 
 def frequent_tokens(
@@ -107,12 +144,14 @@ def frequent_tokens(
     check_whole("most", most, high=10_000_000)
     if isinstance(texts, str):
         raise OptionError("texts is one text; it must be a list of texts", hint="Write [text].")
-    counts: Counter[int] = Counter()
+    counts = np.zeros(vocabulary.size, dtype=np.int64)
     for number, text in enumerate(texts, 1):
-        counts.update(_tokens(vocabulary, text, number))
-    if not counts:
+        counts += np.bincount(
+            np.array(_tokens(vocabulary, text, number), dtype=np.int64), minlength=len(counts)
+        )
+    if not counts.any():
         raise OptionError("the calibration texts have no tokens", hint="Give texts like those to generate.")
-    return np.array(sorted(token for token, _ in counts.most_common(most)), dtype=np.int64)
+    return most_frequent(counts, most)
 
 
 def _tokens(vocabulary: Vocabulary, text: str | Sequence[int], number: int) -> list[int]:

@@ -8,11 +8,12 @@ disk; a mapped file would end the process (SIGBUS).
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from structgen.errors import ModelError, StructgenError
 
@@ -32,22 +33,23 @@ def replacing(path: Path, what: str) -> Iterator[BinaryIO]:
     """
     try:
         made = path.with_name(path.name + ".writing")
-        file = made.open("wb")
+        raw = _NotedFile(made, "wb")
     except (OSError, ValueError) as error:  # ValueError: no file can have this name
         raise unwritable(path, what, error) from error
     try:
-        with file:
+        with io.BufferedWriter(raw) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # some file systems report a full disk only then
-        os.replace(made, path)
+            with raw.noted():
+                os.fsync(raw.fileno())  # some file systems report a full disk only then
+        with raw.noted():
+            os.replace(made, path)
     except StructgenError:
         raise
     except Exception as error:
-        cause = _error_of_the_file(error)
-        if cause is None:
+        if raw.error is None:
             raise
-        raise unwritable(path, what, cause) from error
+        raise unwritable(path, what, raw.error) from error
     finally:
         with contextlib.suppress(OSError):
             made.unlink(missing_ok=True)
@@ -64,11 +66,25 @@ def unwritable(path: Path, what: str, error: Exception) -> ModelError:
     return ModelError(f"{what} cannot be written to {path}: {error}")
 
 
-def _error_of_the_file(error: BaseException | None) -> OSError | None:
-    """Return the error of the operating system from which an error follows; None if it has another reason.
+class _NotedFile(io.FileIO):
+    """A file that keeps why it could not be written.
 
-    `torch.save` raises a RuntimeError about positions in the file, and only its context has the reason.
+    The block may fail for reasons of its own, also with an `OSError`; and `torch.save` reports a failed write as a
+    RuntimeError about positions in the file.
     """
-    while error is not None and not isinstance(error, OSError):
-        error = error.__cause__ or error.__context__
-    return error
+
+    error: OSError | None = None
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Keep the error of the operating system that the block raises."""
+        try:
+            yield
+        except OSError as error:
+            self.error = error
+            raise
+
+    def write(self, data: Any) -> int:
+        """See `io.FileIO.write`."""
+        with self.noted():
+            return super().write(data)

@@ -151,6 +151,24 @@ def test_any_base_needs_a_drafter(
     assert "--any-base has no effect without a drafter" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["evaluate", "generate", "serve", "trim"])
+def test_any_base_needs_a_drafter_of_another_project(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if command == "serve":
+        pytest.importorskip("fastapi")
+        pytest.importorskip("uvicorn")
+    assert "--any-base has no effect: good" in refused([*COMMANDS[command], "--any-base"], "good", capsys)
+
+
+@pytest.mark.parametrize("name", ["none/model.safetensors", "none/medusa_lm_head.pt", "none"])
+def test_folders_that_are_not_there_are_not_trimmed(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("texts").write_text(texts.Text([5], [6, 7], "x", 0.0).line())
+    assert "none" in refused(COMMANDS["trim"], name, capsys)
+
+
 def test_checkpoints_that_cannot_be_trimmed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is wrong without a model is found before it is loaded."""
     command = COMMANDS["trim"]
@@ -250,7 +268,7 @@ TRIM = ["draft", "trim", "good", "new", "--texts", "texts", "--vocabulary", "2"]
 def test_texts_that_no_drafter_of_this_tokenizer_can_be_trimmed_by(
     origin: str | None, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("texts").write_text(texts.Text([1], [2, 3, 3, 1], "x", 0.0).line())
+    Path("texts").write_text(texts.Text([1], [2, 3, 3, 1, 2], "x", 0.0).line())
     if origin is not None:
         Path("texts.origin.json").write_text(origin)
     assert message in refused(TRIM, "", capsys)

@@ -166,11 +166,24 @@ def test_an_interruption_leaves_no_states(tmp_path: Path, monkeypatch: pytest.Mo
     assert seen == [{"states/states.writing"}] * 2 and not any(tmp_path.iterdir())
 
 
+def _fail_after_another_error(folder: Path) -> None:
+    try:
+        (folder / "none" / "kernel").read_bytes()
+    except OSError:
+        raise RuntimeError("the model failed")  # noqa: B904 — the other error is its context
+
+
 def test_other_errors_are_not_taken_for_those_of_the_file(tmp_path: Path) -> None:
     for error in (RuntimeError("a fault"), ModelError("the model's own"), KeyboardInterrupt()):
         with pytest.raises(type(error)) as found, replacing(tmp_path / "file", "it"):
             raise error
         assert found.value is error
+    failed = pytest.raises(RuntimeError, match="the model failed")
+    with failed, replacing(tmp_path / "file", "it") as file:
+        file.write(b"x")
+        _fail_after_another_error(tmp_path)
+    with pytest.raises(FileNotFoundError), replacing(tmp_path / "file", "it"):
+        (tmp_path / "none").read_bytes()
     assert not any(tmp_path.iterdir())
     (tmp_path / "folder").mkdir()
     (tmp_path / "text").write_text("")

@@ -42,7 +42,8 @@ def rows_of(masks: AnswerMasks) -> list[list[int]]:
 
 def drafted(allowed: Sequence[int]) -> list[int]:
     """Return the tokens of a mask that may be drafted; none if the mask is no choice."""
-    return [] if len(allowed) < 2 else [token for token in IDS.tolist() if token in allowed]
+    found = [token for token in IDS.tolist() if token in allowed]
+    return found if len(found) > 1 else []
 
 
 @given(st.data(), st.sampled_from([2, 4, 1000]))
@@ -119,6 +120,38 @@ def features_of(online: OnlineDrafter, model: Tiny, source: dict[str, str]) -> A
     """Return the texts of the buffer as those of a training that knows their constraint."""
     features = online._features(list(online._buffer), model.layer_count)
     return dataclasses.replace(features, constraints=np.full(len(features), json.dumps(source)))
+
+
+def test_masks_of_replaced_tokens_are_dropped() -> None:
+    ids = np.arange(64)
+    served, kept = ServedMasks(ids, 64, 10), []
+    for number in range(500):
+        served.note([], np.array([number % 63, 63, (7 * number) % 61]))
+        kept.append(len(served._known))
+    assert max(kept) <= 21 and len(served._masks) == 1
+
+
+def test_free_texts_have_no_masks(trained: tuple[Tiny, Any]) -> None:
+    """Also where a budget allows nothing but an end at last."""
+    model, weights = trained
+    online = OnlineDrafter(Eagle(weights, least=0.0), every=1000)
+    serve(model, online, None, 4, close_within_budget=True)
+    assert len(online._buffer) == 4 and all(text.masks is None for text in online._buffer)
+
+
+def test_texts_without_drafts_keep_no_masks(
+    trained: tuple[Tiny, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, weights = trained
+    noted = list[int]()
+    monkeypatch.setattr(ServedMasks, "note", lambda self, tokens, allowed: noted.append(len(tokens)))
+    online = OnlineDrafter(Eagle(weights, least=0.0), every=1000)
+    monkeypatch.setattr(sg.Matcher, "can_draft", False)
+    serve(model, online, {"regex": "[a-f]{12}"}, 1)
+    assert not noted and not online._buffer
+    monkeypatch.setattr(sg.Matcher, "can_draft", True)
+    serve(model, online, {"regex": "[a-f]{12}"}, 1)
+    assert noted
 
 
 def choices_of(allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -34,7 +34,7 @@ from structgen.protocols import layer_count_of
 from ..checks import check_number, check_whole
 from ..drafters import Context, RowDrafter, SilentRow, Start
 from ..per_model import PerModel
-from ..trimmed_vocabulary import checked_token_ids
+from ..trimmed_vocabulary import check_in_vocabulary, checked_token_ids
 from .learned_drafter import LearnedRow
 from .output_layers import logit_map_of
 from .row_exit import RowExit
@@ -215,8 +215,7 @@ class DEL:
         if exits and exits[-1] >= len(layers):
             raise ModelError(f"there is no exit after layer {exits[-1]}: this model has {len(layers)} layers")
         ids = np.arange(size) if self.token_ids is None else self.token_ids
-        if ids[-1] >= size:
-            raise ModelError(f"token_ids are not tokens of this model, which has {size}")
+        check_in_vocabulary(ids, size)
         if self.token_ids is None:
             head = TrimmedHead(whole.get_output_embeddings(), ids, size, logit_map=logit_map_of(whole))
         else:
