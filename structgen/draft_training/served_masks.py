@@ -42,7 +42,7 @@ class AnswerMasks:
 
     @property
     def has_choice(self) -> bool:
-        """Whether some token has a mask that allows any, and so at least two."""
+        """Whether some token was drawn with a choice between tokens that may be drafted."""
         return bool(np.any(self.kinds[self.places]))
 
     def since(self, first: int) -> AnswerMasks:

@@ -17,7 +17,7 @@ pytest.importorskip("transformers")
 from structgen.cli.draft_inputs import outcome  # noqa: E402
 from structgen.draft_training import texts as texts_module  # noqa: E402
 from structgen.draft_training.eagle import EagleOptions  # noqa: E402
-from structgen.draft_training.features import compute_features, load_features  # noqa: E402
+from structgen.draft_training.features import Features, compute_features, load_features  # noqa: E402
 from structgen.draft_training.masks import TextMasks  # noqa: E402
 from structgen.draft_training.recipes import Recipe, layers_read, train_drafter  # noqa: E402
 from structgen.draft_training.selection import select  # noqa: E402
@@ -355,9 +355,22 @@ def test_options_are_checked(field: str) -> None:
             TrainingOptions(epochs=float("inf"))
 
 
+def letters_of(model: Tiny) -> dict[bytes | None, int]:
+    """Return the token of each letter."""
+    return {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
+
+
+def forced_and_free(model: Tiny, directory: Path, answer: bytes, regex: str) -> Features:
+    """Return ten texts with one answer, whose tokens the expression forces or leaves open."""
+    letters = letters_of(model)
+    tokens = [letters[bytes([byte])] for byte in answer]
+    texts = [Text([5, 6, 7], tokens, "x", 0.0, {"regex": regex})] * 10
+    return compute_features(model, texts, directory, layers_read(model), most_bytes=1 << 20)
+
+
 def test_masks_are_those_of_the_constraint(tmp_path: Path) -> None:
     model = Tiny()
-    letters = {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
+    letters = letters_of(model)
     a, b, c = (letters[letter] for letter in (b"a", b"b", b"c"))
     end = model.vocabulary.eos_ids[0]
     source = {"regex": "ab[abc]{2}"}
@@ -382,10 +395,7 @@ def test_masks_are_those_of_the_constraint(tmp_path: Path) -> None:
 def test_only_choices_under_a_constraint_are_learned(tmp_path: Path) -> None:
     """Where each token is forced there is nothing to learn, and nothing to measure."""
     model = Tiny()
-    letters = {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
-    answer = [letters[bytes([byte])] for byte in b"abcdefgh"]
-    texts = [Text([5, 6, 7], answer, "x", 0.0, {"regex": "abcdefgh"})] * 10
-    features = compute_features(model, texts, tmp_path, layers_read(model), most_bytes=1 << 20)
+    features = forced_and_free(model, tmp_path, b"abcdefgh", "abcdefgh")
     options = dataclasses.replace(OPTIONS, epochs=1, loss="forward-kl")
     _, training = train_drafter(model, features, Recipe("eagle", 64, options=options))
     assert training.best.right == [] and training.best.tokens_per_pass == 1.0
@@ -398,10 +408,7 @@ def test_only_choices_under_a_constraint_are_learned(tmp_path: Path) -> None:
 
 def test_selection_passes_over_forced_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Tiny()
-    letters = {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
-    answer = [letters[bytes([byte])] for byte in b"abcdefghijklmnabcab"]
-    texts = [Text([5, 6, 7], answer, "x", 0.0, {"regex": "abcdefghijklmn[a-c]{5}"})] * 10
-    features = compute_features(model, texts, tmp_path, layers_read(model), most_bytes=1 << 20)
+    features = forced_and_free(model, tmp_path, b"abcdefghijklmnabcab", "abcdefghijklmn[a-c]{5}")
     options = dataclasses.replace(OPTIONS, epochs=1, loss="forward-kl")
     reference, _ = train_drafter(model, features, Recipe("eagle", 64, options=options))
     chosen = list[tuple[int, int, int]]()
@@ -448,7 +455,7 @@ def slow_validation(training: Training) -> tuple[int, list[float]]:
 @pytest.mark.parametrize("kind", ["eagle", "medusa", "layers"])
 def test_validations_count_positions_with_a_choice(kind: str, tmp_path: Path) -> None:
     model, rng = Tiny(), np.random.default_rng(5)
-    letters = {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
+    letters = letters_of(model)
     texts = []
     for number in range(24):
         chosen = bytes(rng.choice(list(b"ab"), 6).tolist())
@@ -471,7 +478,7 @@ def test_validations_count_positions_with_a_choice(kind: str, tmp_path: Path) ->
 def test_what_was_forced_does_not_choose_the_best_weights(tmp_path: Path) -> None:
     """Forced tokens after and before choices change no share of the first guesses."""
     model = Tiny()
-    letters = {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
+    letters = letters_of(model)
     found = []
     for number, tail in enumerate((b"", b"xyxyxyxyxyxyxyxy")):
         rng = np.random.default_rng(1)
@@ -492,7 +499,7 @@ def test_what_was_forced_does_not_choose_the_best_weights(tmp_path: Path) -> Non
 
 def test_without_a_choice_to_measure_the_last_weights_are_returned(tmp_path: Path) -> None:
     model = Tiny()
-    letters = {model.vocabulary.token_bytes(i): i for i in range(2, 28)}
+    letters = letters_of(model)
     answer = [letters[bytes([byte])] for byte in b"abcdefgh"]
     forced, free = Text([5, 6, 7], answer, "x", 0.0, {"regex": "abcdefgh"}), Text([5, 6, 7], answer, "x", 0.0)
     features = compute_features(

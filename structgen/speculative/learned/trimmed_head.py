@@ -133,7 +133,7 @@ class TrimmedHead(TrimmedVocabulary):
         ]
 
     def acceptance_of(self, scores: Scores, masked: NDArray[np.float32], index: int) -> float | None:
-        """Return what the acceptance head predicts for the token with the logit at `index`; None if it is not for it.
+        """Return what the acceptance head predicts for the token at `index`; None if it does not predict this one.
 
         It was trained for the token that is first-ranked without a mask, where the mask leaves a choice.
 
